@@ -1,0 +1,1 @@
+"""Programs that train, evaluate and show agents; they run from a checkout."""

@@ -1,0 +1,347 @@
+"""The single environment."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import Any, SupportsIndex
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from qv_env._jit import compiled
+from qv_env.actions import NUM_ACTIONS, NUM_ACTIONS_WITHOUT_TAKE_BACK
+from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, pick
+from qv_env.observation import Encoding
+from qv_env.rules import REFUSALS, STATE, determinize
+from qv_env.stepping import OUTCOME, advance, begin
+from qv_env.suites import DealPool, Deals, deal_pool
+from qv_env.text import board_text
+
+ENV_ID = "QuaranteVoleurs-v0"
+MAX_EPISODE_STEPS = 500  # unless ``max_episode_steps`` says otherwise
+
+RENDER_MODES = ("ansi",)
+
+Observation = np.ndarray | dict[str, np.ndarray]
+
+
+@compiled
+def _begin(
+    states: np.ndarray,
+    deck: np.ndarray,
+    flags: int,
+    row: np.ndarray,
+    mask: np.ndarray,
+    outcomes: np.ndarray,
+) -> None:
+    begin(states[0], deck, flags, row, mask, outcomes[0])
+
+
+@compiled
+def _advance(
+    states: np.ndarray,
+    action: int,
+    flags: int,
+    row: np.ndarray,
+    mask: np.ndarray,
+    outcomes: np.ndarray,
+) -> None:
+    advance(states[0], action, flags, row, mask, outcomes[0])
+
+
+class Variant:
+    """The keywords that say which variant of the environment this is, checked.
+
+    Args:
+        observation: ``"cards"`` or ``"onehot"``.
+        memory: Whether the observation holds the whole waste and the counts of unseen cards.
+        stock_visible: Whether the observation holds the stock's order.
+        take_back: Whether foundation cards may be taken back.
+        deals: The pool of deals (see ``qv_env.suites.deal_pool``).
+
+    Raises:
+        ValueError: One of them has a value that it cannot have; the message names it.
+    """
+
+    def __init__(
+        self, observation: str, memory: bool, stock_visible: bool, take_back: bool, deals: Deals
+    ) -> None:
+        flags = {"memory": memory, "stock_visible": stock_visible, "take_back": take_back}
+        for name, value in flags.items():
+            if not isinstance(value, (bool, np.bool_)):
+                raise ValueError(f"{name} is True or False, not {value!r}")
+        self.encoding = Encoding(observation, bool(memory), bool(stock_visible))
+        self.num_actions = NUM_ACTIONS if take_back else NUM_ACTIONS_WITHOUT_TAKE_BACK
+        self.action_space = spaces.Discrete(self.num_actions)
+        self.pool: DealPool = deal_pool(deals)
+
+
+def checked_render_mode(render_mode: str | None) -> str | None:
+    """Return the render mode, or raise a ValueError where there is no such mode."""
+    if render_mode is not None and render_mode not in RENDER_MODES:
+        raise ValueError(f"render_mode is None or one of {RENDER_MODES}, not {render_mode!r}")
+    return render_mode
+
+
+def chosen_deal(options: dict[str, Any] | None) -> tuple[int, np.ndarray] | None:
+    """Return the number (-1 for an explicit deck) and the deck that reset options ask for.
+
+    Args:
+        options: ``{"deal": code_or_number}``, ``{"deck": [...]}``, or nothing of these.
+
+    Returns:
+        The deal's number and its deck, uint8 (104,); None where the options leave it open.
+
+    Raises:
+        ValueError: Deal, deck or option is not one that there is; the message says why.
+    """
+    if not options:
+        return None
+    unknown = sorted(str(key) for key in options if key not in ("deal", "deck"))
+    if unknown:
+        raise ValueError(f"no reset option {unknown[0]!r}; there are 'deal' and 'deck'")
+    if len(options) == 2:
+        raise ValueError("reset takes a 'deal' or a 'deck', not both")
+    if "deck" in options:
+        return -1, checked_deck(options["deck"])
+    number = deal_number(options["deal"])
+    return number, deck_of(number)
+
+
+def code_of(number: int) -> str:
+    """Return the code of a deal number, or ``""`` for -1, an explicit deck."""
+    return deal_code(number) if number >= 0 else ""
+
+
+class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
+    """Quarante Voleurs, a two-pack solitaire of the Forty Thieves family, with a hidden stock.
+
+    ## Description
+    Two packs of 52 cards are shuffled together. Forty cards are dealt face up to ten columns of
+    four; the other 64 lie face down in the stock. Eight empty foundations have fixed suits, left
+    to right spades, hearts, diamonds, clubs, spades, hearts, diamonds, clubs. The aim is to build
+    every foundation from ace to king. One card moves at a time:
+
+    - the stock's top card to the waste, face up (a draw; the stock is dealt only once);
+    - the top card of the waste or of a column to a foundation of its suit that waits for its rank
+      (of two such foundations, to the left one);
+    - the top card of the waste, of another column or of a foundation to a column that is empty,
+      or whose top card is of the same suit and exactly one rank higher (so nothing goes on an
+      ace).
+
+    ## Action Space
+    `Discrete(192)`, or `Discrete(112)` with `take_back=False`:
+
+    | ids | move | name |
+    |---|---|---|
+    | 0 | draw | `draw` |
+    | 1 + c | waste to column c (0..9) | `w>c3` |
+    | 11 | waste to foundation | `w>f` |
+    | 12 + c | column c to foundation | `c3>f` |
+    | 22 + 9 s + (d if d < s else d - 1) | column s to column d | `c3>c7` |
+    | 112 + 10 f + d | foundation f (0..7) back to column d | `f2>c5` |
+
+    Names (`qv_env.action_name`, `qv_env.parse_action`) count from 1. `info["action_mask"]` and
+    `action_masks()` say which actions are legal. An illegal action changes nothing, gives 0.0 and
+    counts as a step; `info["refusal"]` then names the rule. An action outside the space is a
+    ValueError.
+
+    ## Observation Space
+    With `observation="cards"` a `Dict` of uint8 `Box`es; a card id is suit * 13 + rank + 1 (suits
+    spades, hearts, diamonds, clubs; ranks ace to king), 0 is "no card":
+
+    | key | shape | range | content |
+    |---|---|---|---|
+    | `columns` | (10, 16) | 0..52 | card ids, bottom card first |
+    | `foundations` | (8,) | 0..13 | number of cards on each |
+    | `waste_top` | (1,) | 0..52 | card id |
+    | `waste_size` | (1,) | 0..64 | number of cards |
+    | `stock_size` | (1,) | 0..64 | number of cards |
+    | `waste` (`memory=True`) | (64,) | 0..52 | card ids, bottom card first |
+    | `unseen` (`memory=True`) | (52,) | 0..2 | copies of each card still in the stock |
+    | `stock` (`stock_visible=True`) | (64,) | 0..52 | card ids, next card first |
+
+    With `observation="onehot"` one binary uint8 vector with the same knowledge, for plain MLPs;
+    `qv_env.observation` lists its sections.
+
+    ## Starting State
+    A deal from the pool `deals`, drawn with the environment's random generator: the deal at index
+    `raw * size >> 64` of the pool, where `raw` is the generator's next 64 bits. `reset(seed=s)`
+    gives the same deal on every machine. `reset(options={"deal": code_or_number})` and
+    `reset(options={"deck": cards})` play exactly that deal, or that deck of 104 cards (0..51, each
+    twice, in the order they are dealt).
+
+    ## Rewards
+    The change of the score, a float: +10 for a card to a foundation, +5 for a card from the waste
+    to a column, -15 for a card taken back from a foundation (less where the score would fall
+    below 0), 0 otherwise. An episode's rewards sum to its final score, at most 1360.
+
+    ## Episode End
+    Terminated when the game is won (all 104 cards on the foundations) or no action is legal.
+    Truncated after 500 steps (`max_episode_steps`). After the end, reset: what a further step does
+    is not defined.
+
+    ## Information
+    The same keys at reset and at every step:
+
+    | key | type | content |
+    |---|---|---|
+    | `action_mask` | int8 array (192,) or (112,) | 1 for each legal action |
+    | `deal` | str | the deal's code, `""` for an explicit deck |
+    | `score` | int | 0..1360 |
+    | `moves` | int | moves made; refused actions are none |
+    | `foundation_cards` | int | 0..104 |
+    | `won` | bool | |
+    | `refusal` | str | the rule that refused the action, `""` when none did |
+
+    ## Arguments
+    ```python
+    gym.make("qv_env:QuaranteVoleurs-v0", observation="cards", memory=False, stock_visible=False,
+             take_back=True, deals=None, render_mode=None)
+    ```
+
+    - `observation`: `"cards"` or `"onehot"`.
+    - `memory`: adds what an attentive player remembers, the whole waste and the unseen cards.
+    - `stock_visible`: adds the stock's order, the known-stock ("thoughtful") variant.
+    - `take_back`: `False` makes every foundation-to-column move illegal and drops those actions.
+    - `deals`: the pool of deals: `None` for the training half (numbers below 2^34), a suite's name
+      (`dev-200`, `test-1000`, `test-10000`), `"lo:hi"` for the numbers lo to hi - 1, or a list of
+      codes or numbers.
+    - `render_mode`: `None` or `"ansi"`, a board as text.
+
+    A keyword or option with a value it cannot have is a ValueError that names it.
+
+    ## References
+    The rules follow the Quarante Voleurs app's rules pages. The mapping from deal codes to decks
+    is this project's own, since the app's shuffle is not published; see `qv_env.deals`.
+
+    ## Version History
+    - v0: initial version
+    """
+
+    metadata = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012  (Gymnasium's)
+
+    def __init__(
+        self,
+        render_mode: str | None = None,
+        observation: str = "cards",
+        memory: bool = False,
+        stock_visible: bool = False,
+        take_back: bool = True,
+        deals: Deals = None,
+    ) -> None:
+        self.render_mode = checked_render_mode(render_mode)
+        variant = Variant(observation, memory, stock_visible, take_back, deals)
+        self._encoding = variant.encoding
+        self._pool = variant.pool
+        self.observation_space = variant.encoding.space
+        self.action_space = variant.action_space
+        self._num_actions = variant.num_actions
+        self._deal = ""
+        self._states = np.zeros(1, dtype=STATE)
+        self._outcomes = np.zeros(1, dtype=OUTCOME)
+        self._mask = np.zeros(variant.num_actions, dtype=np.int8)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start a new game.
+
+        Args:
+            seed: Seeds the random generator that draws deals; None goes on with it.
+            options: ``{"deal": code_or_number}`` or ``{"deck": [104 cards]}`` plays exactly that,
+                and draws nothing from the generator.
+
+        Returns:
+            Observation and info, as the class describes them.
+
+        Raises:
+            ValueError: A bad deal, deck or option; the running episode stays as it was.
+        """
+        chosen = chosen_deal(options)
+        super().reset(seed=seed)
+        if chosen is None:
+            raw = self.np_random.bit_generator.random_raw()
+            pool = self._pool
+            number = int(pick(np.uint64(raw), pool.start, pool.size, pool.numbers))
+            chosen = number, deck_of(number)
+        number, deck = chosen
+        self._deal = code_of(number)
+        row = np.empty(self._encoding.size, dtype=np.uint8)
+        _begin(self._states, deck, self._encoding.flags, row, self._mask, self._outcomes)
+        _, score, moves, cards, won, *_ = self._report()
+        return self._encoding.views(row), self._info(score, moves, cards, won, "")
+
+    def step(self, action: SupportsIndex) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one action.
+
+        Args:
+            action: An action id.
+
+        Returns:
+            Observation, reward, terminated, truncated (always False: the step limit is a
+            wrapper's), info, as the class describes them.
+
+        Raises:
+            ValueError: The action is outside the action space; nothing has changed.
+        """
+        try:
+            index = operator.index(action)
+        except TypeError:
+            index = -1
+        if not 0 <= index < self._num_actions:
+            raise ValueError(f"action {action!r} is not an integer in 0..{self._num_actions - 1}")
+        row = np.empty(self._encoding.size, dtype=np.uint8)
+        _advance(self._states, index, self._encoding.flags, row, self._mask, self._outcomes)
+        reward, score, moves, cards, won, terminated, truncated, reason = self._report()
+        info = self._info(score, moves, cards, won, REFUSALS[reason])
+        return self._encoding.views(row), reward, terminated, truncated, info
+
+    def _report(self) -> tuple[float, int, int, int, bool, bool, bool, int]:
+        """The fields of OUTCOME, as Python's own numbers."""
+        report: Any = self._outcomes.item()
+        return report
+
+    def _info(self, score: int, moves: int, cards: int, won: bool, refusal: str) -> dict[str, Any]:
+        return {
+            "action_mask": self._mask.copy(),
+            "deal": self._deal,
+            "score": score,
+            "moves": moves,
+            "foundation_cards": cards,
+            "won": won,
+            "refusal": refusal,
+        }
+
+    def action_masks(self) -> np.ndarray:
+        """Return which actions are legal now: bool (192,), or (112,) without take-backs."""
+        return self._mask.astype(np.bool_)
+
+    def determinize(self, rng: np.random.Generator) -> QuaranteVoleursEnv:
+        """Return a copy of the environment with the unseen cards in a new random order.
+
+        For planners: the copy knows neither the hidden order nor the deal nor the generator that
+        draws this environment's next deals.
+
+        Args:
+            rng: Where the order, and the copy's own generator, are drawn from.
+        """
+        twin = copy.copy(self)
+        twin._states = determinize(self._states, rng)
+        twin._outcomes = self._outcomes.copy()
+        twin._mask = self._mask.copy()
+        twin._deal = ""
+        twin.action_space = copy.deepcopy(self.action_space)
+        twin.observation_space = copy.deepcopy(self.observation_space)
+        twin._np_random = np.random.Generator(np.random.PCG64(int(rng.integers(1 << 63))))
+        twin._np_random_seed = None
+        return twin
+
+    def render(self) -> str | None:
+        """Return the board as text with ``render_mode="ansi"``, else None."""
+        if self.render_mode == "ansi":
+            return board_text(self._states[0], self._deal)
+        gym.logger.warn("render() was called, but no render_mode was given to the environment.")
+        return None

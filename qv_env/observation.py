@@ -1,0 +1,261 @@
+"""What a player may see, as arrays.
+
+``observation="cards"`` is a Dict of uint8 arrays of card ids and counts. ``"onehot"`` is the same
+knowledge as one flat binary vector, made of these sections in this order:
+
+==============================  =====================  ========================================
+section                         bits                   one bit set for
+==============================  =====================  ========================================
+each column, left to right      4 x 52 + 52 + 17       its four bottom cards (bottom first), its
+                                                       top card, its height 0..16
+foundations, left to right      8 x 14                 the number of cards on each, 0..13
+waste top                       52                     the card
+waste size, stock size          65 + 65                the number of cards, 0..64
+waste (``memory``)              64 x 52                each card, bottom first
+unseen (``memory``)             52 x 2                 at least one, at least two copies unseen
+stock (``stock_visible``)       64 x 52                each card, next card first
+==============================  =====================  ========================================
+
+A place without a card has no bit set. The four bottom cards, the top card and the height say all
+of a column: from the fifth card on, a column runs down in suit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from qv_env._jit import compiled
+from qv_env.actions import NUM_COLUMNS, NUM_FOUNDATIONS
+from qv_env.cards import COPIES, NUM_KINDS, NUM_RANKS
+from qv_env.rules import (
+    CARDS_PER_COLUMN,
+    MAX_COLUMN,
+    NO_CARD,
+    STATE,
+    STOCK_CARDS,
+    Game,
+    column_top,
+    count_unseen,
+    waste_top,
+)
+
+OBSERVATIONS = ("cards", "onehot")
+
+# What an observation holds, as bits of the flags that compiled code takes.
+ONEHOT, MEMORY, STOCK_VISIBLE = 1, 2, 4
+
+
+class Field(NamedTuple):
+    """One key of the ``cards`` observation: its name, shape and largest value."""
+
+    name: str
+    shape: tuple[int, ...]
+    high: int
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return int(np.prod(self.shape))
+
+
+_BASE_FIELDS = (
+    Field("columns", (NUM_COLUMNS, MAX_COLUMN), NUM_KINDS),
+    Field("foundations", (NUM_FOUNDATIONS,), NUM_RANKS),
+    Field("waste_top", (1,), NUM_KINDS),
+    Field("waste_size", (1,), STOCK_CARDS),
+    Field("stock_size", (1,), STOCK_CARDS),
+)
+_MEMORY_FIELDS = (
+    Field("waste", (STOCK_CARDS,), NUM_KINDS),
+    Field("unseen", (NUM_KINDS,), COPIES),
+)
+_STOCK_FIELDS = (Field("stock", (STOCK_CARDS,), NUM_KINDS),)
+
+_COLUMN_BITS = (CARDS_PER_COLUMN + 1) * NUM_KINDS + MAX_COLUMN + 1
+_BASE_BITS = (
+    NUM_COLUMNS * _COLUMN_BITS
+    + NUM_FOUNDATIONS * (NUM_RANKS + 1)
+    + NUM_KINDS
+    + 2 * (STOCK_CARDS + 1)
+)
+_PILE_BITS = STOCK_CARDS * NUM_KINDS
+
+
+class Encoding:
+    """One variant of the observation: its space, and its place in a row of bytes.
+
+    An observation is written as one row of uint8; the arrays that users get are views of it.
+
+    Args:
+        observation: ``"cards"`` or ``"onehot"``.
+        memory: Whether the whole waste and the unseen cards are added.
+        stock_visible: Whether the stock's order is added.
+
+    Attributes:
+        flags: ONEHOT | MEMORY | STOCK_VISIBLE, for ``encode``.
+        size: Bytes of a row.
+        space: The observation space of one environment.
+
+    Raises:
+        ValueError: ``observation`` is neither.
+    """
+
+    def __init__(self, observation: str, memory: bool, stock_visible: bool) -> None:
+        if observation not in OBSERVATIONS:
+            raise ValueError(f"observation is one of {OBSERVATIONS}, not {observation!r}")
+        self.flags = (
+            ONEHOT * (observation == "onehot") | MEMORY * memory | STOCK_VISIBLE * stock_visible
+        )
+        self.fields: tuple[Field, ...] = ()
+        self.space: spaces.Space
+        if self.flags & ONEHOT:
+            self.size = (
+                _BASE_BITS
+                + (_PILE_BITS + COPIES * NUM_KINDS) * bool(memory)
+                + _PILE_BITS * bool(stock_visible)
+            )
+            self.space = spaces.Box(0, 1, (self.size,), np.uint8)
+            return
+        self.fields = (
+            _BASE_FIELDS + _MEMORY_FIELDS * bool(memory) + _STOCK_FIELDS * bool(stock_visible)
+        )
+        self.size = sum(field.size for field in self.fields)
+        self.space = spaces.Dict(
+            {f.name: spaces.Box(0, f.high, f.shape, np.uint8) for f in self.fields}
+        )
+
+    def views(self, rows: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
+        """Return the observation that rows hold, without copying.
+
+        Args:
+            rows: uint8 (size,) for one environment, or (n, size) for n.
+        """
+        if not self.fields:
+            return rows
+        observation, start = {}, 0
+        for field in self.fields:
+            part = rows[..., start : start + field.size]
+            observation[field.name] = part.reshape(rows.shape[:-1] + field.shape)
+            start += field.size
+        return observation
+
+
+@compiled
+def encode(game: Game, flags: int, row: np.ndarray) -> None:
+    """Write what a player may see of a game into a row.
+
+    Args:
+        game: A record of STATE.
+        flags: ONEHOT | MEMORY | STOCK_VISIBLE.
+        row: uint8, of the size that the variant has.
+    """
+    if flags & ONEHOT:
+        _encode_onehot(game, flags, row)
+    else:
+        _encode_cards(game, flags, row)
+
+
+@compiled
+def _encode_cards(game: Game, flags: int, row: np.ndarray) -> None:
+    at = 0
+    for c in range(NUM_COLUMNS):
+        for k in range(MAX_COLUMN):
+            row[at + k] = game["columns"][c, k]
+        at += MAX_COLUMN
+    for f in range(NUM_FOUNDATIONS):
+        row[at + f] = game["foundations"][f]
+    at += NUM_FOUNDATIONS
+    row[at] = waste_top(game)
+    row[at + 1] = game["waste_size"]
+    row[at + 2] = game["stock_size"]
+    at += 3
+    if flags & MEMORY:
+        for k in range(STOCK_CARDS):
+            row[at + k] = game["waste"][k]
+        at += STOCK_CARDS
+        count_unseen(game, row[at : at + NUM_KINDS])
+        at += NUM_KINDS
+    if flags & STOCK_VISIBLE:
+        for k in range(STOCK_CARDS):
+            left = game["stock_size"] - 1 - k
+            row[at + k] = game["stock"][left] if left >= 0 else NO_CARD
+
+
+@compiled
+def _set_card(row: np.ndarray, at: int, card_id: int) -> None:
+    if card_id != NO_CARD:
+        row[at + card_id - 1] = 1
+
+
+@compiled
+def _encode_onehot(game: Game, flags: int, row: np.ndarray) -> None:
+    row[:] = 0
+    at = 0
+    for c in range(NUM_COLUMNS):
+        for k in range(CARDS_PER_COLUMN):
+            _set_card(row, at, game["columns"][c, k])
+            at += NUM_KINDS
+        _set_card(row, at, column_top(game, c))
+        at += NUM_KINDS
+        row[at + game["heights"][c]] = 1
+        at += MAX_COLUMN + 1
+    for f in range(NUM_FOUNDATIONS):
+        row[at + game["foundations"][f]] = 1
+        at += NUM_RANKS + 1
+    _set_card(row, at, waste_top(game))
+    at += NUM_KINDS
+    row[at + game["waste_size"]] = 1
+    at += STOCK_CARDS + 1
+    row[at + game["stock_size"]] = 1
+    at += STOCK_CARDS + 1
+    if flags & MEMORY:
+        for k in range(STOCK_CARDS):
+            _set_card(row, at, game["waste"][k])
+            at += NUM_KINDS
+        unseen = np.empty(NUM_KINDS, dtype=np.uint8)
+        count_unseen(game, unseen)
+        for card in range(NUM_KINDS):
+            for copy in range(unseen[card]):
+                row[at + copy] = 1
+            at += COPIES
+    if flags & STOCK_VISIBLE:
+        for k in range(game["stock_size"]):
+            _set_card(row, at, game["stock"][game["stock_size"] - 1 - k])
+            at += NUM_KINDS
+
+
+def visible_states(observation: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the games that ``cards`` observations show, for players that think ahead by the rules.
+
+    What an observation does not show is left as "no card": the order of the stock, and, without
+    ``memory``, the waste below its top card. Score and move counter are 0. Such a game may be
+    played by ``qv_env.rules`` as long as it neither draws nor needs a card that is not known.
+
+    Args:
+        observation: A batch: ``columns`` (n, 10, 16), ``foundations`` (n, 8) and so on.
+
+    Returns:
+        STATE (n,).
+    """
+    columns = observation["columns"]
+    states = np.zeros(len(columns), dtype=STATE)
+    states["columns"] = columns
+    states["heights"] = (columns != NO_CARD).sum(axis=-1)
+    states["foundations"] = observation["foundations"]
+    states["waste_size"] = observation["waste_size"][:, 0]
+    states["stock_size"] = observation["stock_size"][:, 0]
+    if "waste" in observation:
+        states["waste"] = observation["waste"]
+    else:
+        shown = np.flatnonzero(states["waste_size"])
+        states["waste"][shown, states["waste_size"][shown] - 1] = observation["waste_top"][shown, 0]
+    if "stock" in observation:
+        for k in range(STOCK_CARDS):
+            left = states["stock_size"].astype(int) - 1 - k
+            held = np.flatnonzero(left >= 0)
+            states["stock"][held, left[held]] = observation["stock"][held, k]
+    return states

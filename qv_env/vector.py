@@ -1,0 +1,530 @@
+"""The native batch: many games in one array, stepped by compiled code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from qv_env._jit import compiled
+from qv_env.cards import NUM_CARDS
+from qv_env.deals import STREAM, load_stream, next_raw, pick, shuffle, store_stream
+from qv_env.env import (
+    MAX_EPISODE_STEPS,
+    Observation,
+    QuaranteVoleursEnv,
+    Variant,
+    checked_render_mode,
+    chosen_deal,
+    code_of,
+)
+from qv_env.rules import REFUSALS, STATE
+from qv_env.stepping import OUTCOME, advance, begin
+from qv_env.suites import Deals
+from qv_env.text import board_text
+
+_REFUSAL_TEXTS = np.array(REFUSALS, dtype=object)
+_NUMBERS = ("score", "moves", "foundation_cards", "won")
+
+_DRAWN = -2  # in an array of deals: draw one from the pool
+
+
+@compiled
+def _reset_games(
+    low: int,
+    high: int,
+    chosen: np.ndarray,
+    pool_start: int,
+    pool_size: int,
+    pool_numbers: np.ndarray,
+    streams: np.ndarray,
+    states: np.ndarray,
+    deals: np.ndarray,
+    elapsed: np.ndarray,
+    flags: int,
+    rows: np.ndarray,
+    masks: np.ndarray,
+    outcomes: np.ndarray,
+) -> None:
+    """Start a new game from the pool in each environment low..high - 1 that is chosen."""
+    deck = np.empty(NUM_CARDS, dtype=np.uint8)
+    for i in range(low, high):
+        if chosen[i]:
+            raw = next_raw(streams[i])
+            deals[i] = pick(raw, pool_start, pool_size, pool_numbers)
+            shuffle(np.uint64(deals[i]), deck)
+            elapsed[i] = 0
+            begin(states[i], deck, flags, rows[i], masks[i], outcomes[i])
+
+
+@compiled
+def _deal_games(
+    decks: np.ndarray,
+    chosen: np.ndarray,
+    states: np.ndarray,
+    elapsed: np.ndarray,
+    flags: int,
+    rows: np.ndarray,
+    masks: np.ndarray,
+    outcomes: np.ndarray,
+) -> None:
+    """Start a game of decks[i] in each environment that is chosen."""
+    for i in range(len(chosen)):
+        if chosen[i]:
+            elapsed[i] = 0
+            begin(states[i], decks[i], flags, rows[i], masks[i], outcomes[i])
+
+
+@compiled
+def _find_outside(actions: np.ndarray, idle: np.ndarray, num_actions: int) -> int:
+    """The first environment whose action is outside the space, or -1; idle ones take none."""
+    for i in range(len(actions)):
+        if not idle[i] and not 0 <= actions[i] < num_actions:
+            return i
+    return -1
+
+
+@compiled
+def _step_games(
+    low: int,
+    high: int,
+    actions: np.ndarray,
+    idle: np.ndarray,
+    limit: int,
+    states: np.ndarray,
+    elapsed: np.ndarray,
+    flags: int,
+    rows: np.ndarray,
+    masks: np.ndarray,
+    outcomes: np.ndarray,
+    ended: np.ndarray,
+) -> tuple[int, int]:
+    """Step each environment low..high - 1 that is not idle.
+
+    Returns:
+        How many episodes ended, and how many actions were refused.
+    """
+    num_ended = 0
+    num_refused = 0
+    for i in range(low, high):
+        if idle[i]:
+            ended[i] = False
+            continue
+        outcome = outcomes[i]
+        advance(states[i], actions[i], flags, rows[i], masks[i], outcome)
+        elapsed[i] += 1
+        if limit > 0 and elapsed[i] >= limit:
+            outcome["truncated"] = True
+        ended[i] = outcome["terminated"] or outcome["truncated"]
+        num_ended += ended[i]
+        num_refused += outcome["refusal"] != 0
+    return num_ended, num_refused
+
+
+class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.ndarray]):
+    """Many games of Quarante Voleurs, stepped together by compiled code.
+
+    For the same seeds and actions it gives, bit for bit, what as many single environments
+    (:class:`qv_env.QuaranteVoleursEnv`, whose documentation describes actions, observations,
+    rewards and info) under Gymnasium's ``SyncVectorEnv`` give, in every autoreset mode.
+
+    In infos, ``deal`` is an int64 array of deal numbers (-1 for an explicit deck), ``refusal`` an
+    object array of str, the others numeric arrays, each with its ``_key`` array of bool.
+
+    Args:
+        num_envs: Number of games.
+        max_episode_steps: Steps after which an episode is truncated; None for 500, -1 for never.
+        copy: Whether observations and info arrays are fresh (True), or the live arrays, read-only,
+            which the next step overwrites (False). Rewards and flags are always fresh.
+        autoreset_mode: A ``gymnasium.vector.AutoresetMode`` or its value: ``NEXT_STEP``,
+            ``SAME_STEP`` or ``DISABLED``.
+        num_threads: How many threads share a step; results do not depend on it.
+        render_mode: None or ``"ansi"``.
+        observation: As for the single environment; so are the following.
+        memory: ...
+        stock_visible: ...
+        take_back: ...
+        deals: ...
+
+    Raises:
+        ValueError: A keyword has a value that it cannot have; the message names it.
+    """
+
+    metadata = {  # noqa: RUF012  (declared by the base class, replaced in each instance)
+        **QuaranteVoleursEnv.metadata,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        max_episode_steps: int | None = None,
+        copy: bool = True,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        num_threads: int = 1,
+        render_mode: str | None = None,
+        observation: str = "cards",
+        memory: bool = False,
+        stock_visible: bool = False,
+        take_back: bool = True,
+        deals: Deals = None,
+    ) -> None:
+        self.num_envs = _positive("num_envs", num_envs)
+        self.num_threads = _positive("num_threads", num_threads)
+        if max_episode_steps is None:
+            max_episode_steps = MAX_EPISODE_STEPS
+        if max_episode_steps != -1:
+            max_episode_steps = _positive("max_episode_steps", max_episode_steps)
+        self._limit = int(max_episode_steps)
+        self.copy = bool(copy)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = checked_render_mode(render_mode)
+
+        variant = Variant(observation, memory, stock_visible, take_back, deals)
+        self._encoding = variant.encoding
+        self._pool = variant.pool
+        self._num_actions = variant.num_actions
+        self.single_observation_space = variant.encoding.space
+        self.single_action_space = variant.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+        self._states = np.zeros(num_envs, dtype=STATE)
+        self._streams = np.zeros(num_envs, dtype=STREAM)
+        self._seeds: list[int | None] = [None] * num_envs
+        self._seeded = np.zeros(num_envs, dtype=np.bool_)
+        self._deals = np.full(num_envs, -1, dtype=np.int64)
+        self._elapsed = np.zeros(num_envs, dtype=np.int64)
+        self._rows = np.zeros((num_envs, variant.encoding.size), dtype=np.uint8)
+        self._masks = np.zeros((num_envs, variant.num_actions), dtype=np.int8)
+        self._outcomes = np.zeros(num_envs, dtype=OUTCOME)
+        self._ended = np.zeros(num_envs, dtype=np.bool_)  # by the last step, not yet reset
+        self._num_ended = 0
+        self._idle = np.zeros(num_envs, dtype=np.bool_)
+        self._executor: tuple[int, ThreadPoolExecutor] | None = None
+
+    # --------------------------------------------------------------------------------- Gymnasium
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start new games.
+
+        Args:
+            seed: An int s seeds environment i with s + i; a list gives one each; None goes on with
+                their generators.
+            options: ``{"deal": code_or_number}`` or ``{"deck": [...]}`` plays that in all of them,
+                ``{"deals": [...]}`` one deal each (None: from the pool). With
+                ``"reset_mask"``, a bool array (num_envs,), only the games it names are reset.
+
+        Returns:
+            Observations and infos, as the class describes them.
+
+        Raises:
+            ValueError, TypeError: A bad seed or option; the running games stay as they were.
+        """
+        seeds = self._checked_seeds(seed)
+        options = dict(options or {})
+        chosen = self._checked_reset_mask(options)
+        decks, numbers = self._checked_deals(options, chosen)
+
+        for i in np.flatnonzero(chosen):
+            single_seed = seeds[i]
+            if single_seed is not None or not self._seeded[i]:
+                generator, used = seeding.np_random(single_seed)
+                store_stream(generator.bit_generator, self._streams[i])
+                self._seeds[i], self._seeded[i] = used, True
+        drawn = chosen & (numbers == _DRAWN)
+        self._reset_from_pool(drawn)
+        if decks is not None:
+            given = chosen & ~drawn
+            self._deals[given] = numbers[given]
+            _deal_games(
+                decks,
+                given,
+                self._states,
+                self._elapsed,
+                self._encoding.flags,
+                self._rows,
+                self._masks,
+                self._outcomes,
+            )
+        self._ended[chosen] = False
+        self._num_ended = int(self._ended.sum())
+        return self._observation(), self._infos(chosen, any_refused=False)
+
+    def step(
+        self, actions: Sequence[int] | np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Take one action in every game.
+
+        Args:
+            actions: Integers (num_envs,). In ``NEXT_STEP`` mode those of games that ended are
+                ignored: these are reset instead.
+
+        Returns:
+            Observations, rewards float64 (num_envs,), terminations and truncations bool
+            (num_envs,), infos.
+
+        Raises:
+            ValueError: An action is outside the action space, or the array is not one of integers
+                of shape (num_envs,); nothing has changed. In ``DISABLED`` mode also: a game that
+                ended was not reset.
+        """
+        idle = self._idle
+        if self._num_ended and self.autoreset_mode == AutoresetMode.DISABLED:
+            raise ValueError(
+                f"environment {int(np.argmax(self._ended))} has ended; with"
+                " autoreset_mode=DISABLED reset it before the next step (options 'reset_mask')"
+            )
+        resets = self._num_ended > 0 and self.autoreset_mode == AutoresetMode.NEXT_STEP
+        if resets:
+            idle = self._ended.copy()
+        taken = self._checked_actions(actions, idle)
+        if resets:
+            self._reset_from_pool(idle)
+
+        self._num_ended, num_refused = self._run_step(taken, idle)
+        outcomes = self._outcomes
+        rewards = outcomes["reward"].copy()
+        terminations = outcomes["terminated"].copy()
+        truncations = outcomes["truncated"].copy()
+        infos: dict[str, Any] = {}
+        if self._num_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
+            infos.update(self._final(self._ended, num_refused > 0))
+            self._reset_from_pool(self._ended)
+            num_refused = int(np.count_nonzero(outcomes["refusal"]))
+        infos.update(self._infos(None, num_refused > 0))
+        return self._observation(), rewards, terminations, truncations, infos
+
+    def action_masks(self) -> np.ndarray:
+        """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""
+        return self._masks.astype(np.bool_)
+
+    def render(self) -> tuple[str, ...] | None:
+        """Return each game's board as text with ``render_mode="ansi"``, else None."""
+        if self.render_mode != "ansi":
+            gym.logger.warn("render() was called, but no render_mode was given.")
+            return None
+        return tuple(
+            board_text(self._states[i], code_of(int(self._deals[i]))) for i in range(self.num_envs)
+        )
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Stop the threads."""
+        if self._executor is not None:
+            self._executor[1].shutdown()
+            self._executor = None
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """Copies of the generators that the environments draw their deals from, as they stand."""
+        return tuple(np.random.Generator(load_stream(stream)) for stream in self._streams)
+
+    @property
+    def np_random_seed(self) -> tuple[int | None, ...]:  # type: ignore[override]
+        """The seeds of the environments' generators; None where not reset yet."""
+        return tuple(self._seeds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_executor": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> QuaranteVoleursVectorEnv:
+        from copy import deepcopy
+
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update(deepcopy(self.__getstate__(), memo))
+        return twin
+
+    # ----------------------------------------------------------------------------- what goes in
+
+    def _checked_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, (int, np.integer)):
+            seed = [int(seed) + i for i in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"seed has {len(seed)} entries for {self.num_envs} environments")
+        for i, single in enumerate(seed):
+            if single is not None and (not isinstance(single, (int, np.integer)) or single < 0):
+                raise ValueError(f"seed[{i}] is {single!r}, not a non-negative integer or None")
+        return [None if single is None else int(single) for single in seed]
+
+    def _checked_reset_mask(self, options: dict[str, Any]) -> np.ndarray:
+        if "reset_mask" not in options:
+            return np.ones(self.num_envs, dtype=np.bool_)
+        mask = options.pop("reset_mask")
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise TypeError(f"options['reset_mask'] is a bool array, not {mask!r}")
+        if mask.shape != (self.num_envs,):
+            raise ValueError(
+                f"options['reset_mask'] has shape ({self.num_envs},), not {mask.shape}"
+            )
+        if not mask.any():
+            raise ValueError("options['reset_mask'] names no environment")
+        return mask
+
+    def _checked_deals(
+        self, options: dict[str, Any], chosen: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """The decks (num_envs, 104) that options give, if any, and each environment's number."""
+        numbers = np.full(self.num_envs, _DRAWN, dtype=np.int64)
+        if "deals" not in options:
+            single = chosen_deal(options)
+            if single is None:
+                return None, numbers
+            numbers[:] = single[0]
+            return np.broadcast_to(single[1], (self.num_envs, NUM_CARDS)).copy(), numbers
+        deals = options.pop("deals")
+        if options:
+            raise ValueError(f"options 'deals' and {min(options)!r} do not go together")
+        if len(deals) != self.num_envs:
+            raise ValueError(
+                f"options['deals'] has {len(deals)} entries for {self.num_envs} environments"
+            )
+        decks = np.zeros((self.num_envs, NUM_CARDS), dtype=np.uint8)
+        for i in np.flatnonzero(chosen):
+            if deals[i] is not None:
+                try:
+                    single = chosen_deal({"deal": deals[i]})
+                except ValueError as error:
+                    raise ValueError(f"options['deals'][{i}]: {error}") from None
+                assert single is not None
+                numbers[i], decks[i] = single
+        return decks, numbers
+
+    def _checked_actions(self, actions: Sequence[int] | np.ndarray, idle: np.ndarray) -> np.ndarray:
+        array = np.asarray(actions)
+        if array.shape != (self.num_envs,) or array.dtype.kind not in "iu":
+            raise ValueError(
+                f"actions are integers of shape ({self.num_envs},), not {array.dtype} of shape"
+                f" {array.shape}"
+            )
+        taken = np.ascontiguousarray(array, dtype=np.int64)
+        outside = _find_outside(taken, idle, self._num_actions)
+        if outside >= 0:
+            raise ValueError(
+                f"actions[{outside}] is {array[outside]}, outside 0..{self._num_actions - 1}"
+            )
+        return taken
+
+    # ------------------------------------------------------------------------------ the kernels
+
+    def _reset_from_pool(self, chosen: np.ndarray) -> None:
+        pool = self._pool
+        _reset_games(
+            0,
+            self.num_envs,
+            chosen,
+            pool.start,
+            pool.size,
+            pool.numbers,
+            self._streams,
+            self._states,
+            self._deals,
+            self._elapsed,
+            self._encoding.flags,
+            self._rows,
+            self._masks,
+            self._outcomes,
+        )
+
+    def _run_step(self, actions: np.ndarray, idle: np.ndarray) -> tuple[int, int]:
+        def part(low: int, high: int) -> tuple[int, int]:
+            return _step_games(
+                low,
+                high,
+                actions,
+                idle,
+                self._limit,
+                self._states,
+                self._elapsed,
+                self._encoding.flags,
+                self._rows,
+                self._masks,
+                self._outcomes,
+                self._ended,
+            )
+
+        threads = min(self.num_threads, self.num_envs)
+        if threads == 1:
+            return part(0, self.num_envs)
+        bounds = [self.num_envs * k // threads for k in range(threads + 1)]
+        others = [self._threads().submit(part, low, high) for low, high in pairwise(bounds[1:])]
+        counts = [part(bounds[0], bounds[1]), *(other.result() for other in others)]
+        return sum(ended for ended, _ in counts), sum(refused for _, refused in counts)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        """This process's threads: a forked child does not inherit its parent's."""
+        if self._executor is None or self._executor[0] != os.getpid():
+            executor = ThreadPoolExecutor(self.num_threads - 1, "qv_env")
+            self._executor = os.getpid(), executor
+        return self._executor[1]
+
+    # ---------------------------------------------------------------------------- what comes out
+
+    def _out(self, array: np.ndarray) -> np.ndarray:
+        """An array as it is handed out: a copy, or a live view that cannot be written to."""
+        if self.copy:
+            return array.copy()
+        view = array.view()
+        view.flags.writeable = False
+        return view
+
+    def _observation(self) -> Observation:
+        return self._encoding.views(self._out(self._rows))
+
+    def _infos(self, chosen: np.ndarray | None, any_refused: bool) -> dict[str, Any]:
+        """The infos of all environments, or, after a reset, of those chosen (others zeroed)."""
+        infos: dict[str, Any] = {
+            "action_mask": self._out(self._masks),
+            "deal": self._out(self._deals),
+        }
+        for name in _NUMBERS:
+            infos[name] = self._out(self._outcomes[name])
+        if any_refused:
+            infos["refusal"] = _REFUSAL_TEXTS[self._outcomes["refusal"]]
+        else:
+            infos["refusal"] = np.full(self.num_envs, "", dtype=object)
+        return self._with_keys(infos, chosen)
+
+    def _with_keys(self, infos: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
+        """Add the ``_key`` arrays, and blank the entries of environments that are not chosen."""
+        if chosen is None or chosen.all():
+            return infos | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in infos}
+        for key, array in infos.items():
+            blank = array.copy()
+            blank[~chosen] = None if key == "refusal" else 0
+            infos[key] = blank
+        return infos | {f"_{key}": chosen.copy() for key in infos}
+
+    def _final(self, ended: np.ndarray, any_refused: bool) -> dict[str, Any]:
+        """``final_obs`` and ``final_info`` of the episodes that just ended, before their reset."""
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(ended):
+            final_obs[i] = self._encoding.views(self._rows[i].copy())
+        return {
+            "final_obs": final_obs,
+            "_final_obs": ended.copy(),
+            "final_info": self._infos(ended, any_refused),
+            "_final_info": ended.copy(),
+        }
+
+
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} is a positive integer, not {value!r}")
+    return int(value)
