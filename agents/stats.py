@@ -1,0 +1,197 @@
+"""Intervals: how far a figure from some deals may lie from the same figure over all deals.
+
+The deals of a suite are a sample of all deals. An interval says which values of the figure over
+all deals go with what the sample shows; it knows nothing of other sources of chance, such as the
+training seed of a policy that was trained once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+CONFIDENCE = 0.95
+RESAMPLES = 9_999
+
+# Resampled values held in memory at a time: 2 million numbers of 8 bytes.
+_BATCH_VALUES = 2_000_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its confidence interval, in the unit of the data.
+
+    Attributes:
+        estimate: The figure that the sample has.
+        low: The interval's lower end.
+        high: The interval's upper end.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """How a first player's values differ from a second's on the same deals.
+
+    Attributes:
+        difference: The mean of first minus second, with its bootstrap interval.
+        higher: Deals on which the first has the higher value.
+        lower: Deals on which the first has the lower value.
+        equal: Deals on which both have the same.
+        p_value: The two-sided sign test's, 0..1: how likely a split of the deals that differ at
+            least as uneven as this one is, were each side as likely to be ahead. It is about how
+            often a player is ahead, not about how far.
+    """
+
+    difference: Interval
+    higher: int
+    lower: int
+    equal: int
+    p_value: float
+
+
+def _sample(values: npt.ArrayLike) -> np.ndarray:
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1 or not sample.size:
+        raise ValueError(f"a sample is a row of at least one number, not of shape {sample.shape}")
+    if not np.isfinite(sample).all():
+        raise ValueError("a sample holds finite numbers only")
+    return sample
+
+
+def mean_interval(
+    values: npt.ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """Return a mean with its bootstrap interval (bias-corrected and accelerated).
+
+    Where all values are equal, and so with a single value, every resample is the same: the
+    interval is the value itself, and says nothing about the spread.
+
+    Args:
+        values: Finite numbers, (n,), n >= 1.
+        confidence: The interval's confidence, between 0 and 1.
+        resamples: How many resamples are drawn, at least 1.
+        seed: Seeds the resampling: the same values and seed give the same interval.
+
+    Raises:
+        ValueError: There is no value, or one is not finite, or a setting is out of range.
+
+    Source:
+        Efron (1987), "Better Bootstrap Confidence Intervals"; ``scipy.stats.bootstrap``.
+    """
+    _check_confidence(confidence)
+    if resamples < 1:
+        raise ValueError(f"resamples is at least 1, not {resamples!r}")
+    sample = _sample(values)
+    mean = float(sample.mean())
+    if np.ptp(sample) == 0:
+        value = float(sample[0])  # a mean of equal numbers may differ from them in the last digit
+        return Interval(value, value, value)
+    result = stats.bootstrap(
+        (sample,),
+        np.mean,
+        n_resamples=resamples,
+        batch=max(1, _BATCH_VALUES // sample.size),
+        vectorized=True,
+        confidence_level=confidence,
+        method="BCa",
+        rng=np.random.default_rng(seed),
+    )
+    low, high = (float(end) for end in result.confidence_interval)
+    return Interval(mean, low, high)
+
+
+def proportion_interval(successes: int, trials: int, *, confidence: float = CONFIDENCE) -> Interval:
+    """Return a proportion with its Wilson interval, all within 0..1.
+
+    Args:
+        successes: 0..trials.
+        trials: At least 1.
+        confidence: The interval's confidence, between 0 and 1.
+
+    Raises:
+        ValueError: The counts or the confidence are out of range.
+
+    Source:
+        Wilson (1927), "Probable Inference, the Law of Succession, and Statistical Inference";
+        ``scipy.stats.binomtest(...).proportion_ci``.
+    """
+    _check_confidence(confidence)
+    if trials < 1 or not 0 <= successes <= trials:
+        raise ValueError(f"there are no {successes} successes in {trials} trials")
+    interval = stats.binomtest(int(successes), int(trials)).proportion_ci(
+        confidence, method="wilson"
+    )
+    return Interval(successes / trials, float(interval.low), float(interval.high))
+
+
+def paired_difference(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> PairedDifference:
+    """Compare two players' values on the same deals.
+
+    Pairing takes out what makes a deal easy or hard for both, so the difference is known better
+    than either mean. The interval is that of the mean difference, as ``mean_interval`` has it;
+    beside it stands a sign test.
+
+    Args:
+        first: Finite numbers, (n,), n >= 1.
+        second: Likewise; the k-th belongs to the same deal as the first's k-th.
+        confidence: The interval's confidence, between 0 and 1.
+        resamples: How many resamples are drawn.
+        seed: Seeds the resampling.
+
+    Raises:
+        ValueError: The two have different lengths, or as for ``mean_interval``.
+    """
+    one, other = _sample(first), _sample(second)
+    if one.size != other.size:
+        raise ValueError(f"{one.size} values cannot be paired with {other.size}")
+    differences = one - other
+    higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
+    return PairedDifference(
+        difference=mean_interval(
+            differences, confidence=confidence, resamples=resamples, seed=seed
+        ),
+        higher=higher,
+        lower=lower,
+        equal=differences.size - higher - lower,
+        p_value=sign_test(higher, lower),
+    )
+
+
+def sign_test(higher: int, lower: int) -> float:
+    """Return the two-sided sign test's p-value, 0..1; 1 where no pair differs.
+
+    Args:
+        higher: Pairs whose first value is the higher one, >= 0.
+        lower: Pairs whose second is; pairs that are equal do not count.
+
+    Raises:
+        ValueError: A count is negative.
+    """
+    if min(higher, lower) < 0:
+        raise ValueError(f"counts are not negative: {higher}, {lower}")
+    if higher + lower == 0:
+        return 1.0
+    return float(stats.binomtest(higher, higher + lower, 0.5).pvalue)
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence lies between 0 and 1, not at {confidence!r}")

@@ -1,0 +1,503 @@
+"""Train PPO on seeded deals: ``python -m agents.train configs/NAME.yaml [key=value ...]``.
+
+A run's folder holds its resolved config, versions, checkpoints, TensorBoard events, evaluations
+on held-out deals and, at the end, the policy and its results. A run that was killed goes on from
+its newest whole checkpoint with ``--resume``, as if nothing had happened: networks, optimizer,
+counters, games and random streams are all in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import random
+import signal
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.vec_env import VecEnvWrapper
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+
+from agents.config import ConfigError, RunConfig, load_config
+from agents.evaluation import play_deals
+from agents.files import replacing, write_json, write_text
+from agents.players.ppo import POLICY_FILE, PPOPlayer, policy_class_of, save_policy
+from agents.provenance import git_state, package_versions
+from agents.stats import mean_interval, proportion_interval
+from qv_env import suite
+from qv_env.sb3 import make_sb3_env
+
+CONFIG_FILE = "config.yaml"
+VERSIONS_FILE = "versions.json"
+EVALUATIONS_FILE = "evaluations.jsonl"
+RESULTS_FILE = "results.json"
+_CHECKPOINTS = "checkpoints"
+_CHECKPOINT_VERSION = 1
+
+
+class RunError(Exception):
+    """A run cannot start or go on; the message says why."""
+
+
+class Interrupted(Exception):
+    """A signal stopped the run, after a checkpoint was written."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+
+class LearnerReward(VecEnvWrapper):
+    """What the learner is paid: ``scale * reward - step_cost``; episodes keep the real score."""
+
+    def __init__(self, venv: Any, scale: float, step_cost: float) -> None:
+        super().__init__(venv)
+        self._scale = scale
+        self._step_cost = step_cost
+
+    def reset(self) -> VecEnvObs:
+        """Start new games."""
+        return self.venv.reset()
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Finish a step; see VecEnv."""
+        observation, rewards, dones, infos = self.venv.step_wait()
+        return observation, rewards * self._scale - self._step_cost, dones, infos
+
+
+class _Silent(BaseCallback):
+    """A callback that lets a rollout go on."""
+
+    def _on_step(self) -> bool:
+        return True
+
+
+class Learner:
+    """MaskablePPO, one rollout and update at a time, with all its state in reach.
+
+    Args:
+        config: The run.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        ppo = config.ppo
+        # Deals of different runs are drawn from different streams, also where seeds are neighbours.
+        env_seed = int(np.random.SeedSequence(config.seed).generate_state(1, np.uint64)[0] >> 2)
+        env = LearnerReward(
+            make_sb3_env(
+                config.env.num_envs,
+                max_episode_steps=config.env.max_episode_steps,
+                num_threads=config.env.num_threads,
+                deals=config.env.deals,
+                **config.env.variant(),
+            ),
+            config.reward.scale,
+            config.reward.step_cost,
+        )
+        policy_class, policy_kwargs = policy_class_of(
+            config.policy, vars(config.network), config.net_arch
+        )
+        self.model = MaskablePPO(
+            policy_class,
+            env,
+            learning_rate=self._learning_rate,
+            n_steps=ppo.n_steps,
+            batch_size=ppo.batch_size,
+            n_epochs=ppo.n_epochs,
+            gamma=ppo.gamma,
+            gae_lambda=ppo.gae_lambda,
+            clip_range=ppo.clip_range,
+            ent_coef=ppo.ent_coef,
+            vf_coef=ppo.vf_coef,
+            max_grad_norm=ppo.max_grad_norm,
+            normalize_advantage=ppo.normalize_advantage,
+            target_kl=ppo.target_kl,
+            stats_window_size=max(100, config.env.num_envs),
+            policy_kwargs=policy_kwargs,
+            seed=config.seed,
+            device="cpu",
+        )
+        env.seed(env_seed)
+        self._games = env
+        self.model.set_logger(configure(None, []))
+        # SB3's own bookkeeping before the first rollout: counters, episode statistics, first reset.
+        _, self._callback = self.model._setup_learn(config.total_steps, _Silent())
+        self._callback.on_training_start({}, {})
+
+    def _learning_rate(self, remaining: float) -> float:
+        ppo = self.config.ppo
+        final = ppo.learning_rate if ppo.final_learning_rate is None else ppo.final_learning_rate
+        return final + (ppo.learning_rate - final) * remaining
+
+    @property
+    def steps(self) -> int:
+        """Environment steps taken so far."""
+        return int(self.model.num_timesteps)
+
+    def iterate(self) -> dict[str, float]:
+        """Collect one rollout, learn from it, and return what there is to log.
+
+        Returns:
+            ``train/...`` losses as SB3 names them; ``rollout/...`` means over recent episodes.
+        """
+        model = self.model
+        model.collect_rollouts(
+            model.env, self._callback, model.rollout_buffer, n_rollout_steps=model.n_steps
+        )
+        model._update_current_progress_remaining(model.num_timesteps, self.config.total_steps)
+        model.train()
+        logged = {key: float(value) for key, value in model.logger.name_to_value.items()}
+        model.logger.name_to_value.clear()
+        model.logger.name_to_count.clear()
+        model.logger.name_to_excluded.clear()
+        episodes = model.ep_info_buffer or ()
+        if episodes:
+            logged["rollout/score"] = float(np.mean([episode["r"] for episode in episodes]))
+            logged["rollout/length"] = float(np.mean([episode["l"] for episode in episodes]))
+        return logged
+
+    def player(self) -> PPOPlayer:
+        """Return a player of the policy as it stands, playing as evaluations do."""
+        evaluation = self.config.evaluation
+        return PPOPlayer(
+            self.model.policy,
+            self.config.env.variant(),
+            evaluation.play,
+            evaluation.temperature,
+            self.config.reward.scale,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a run needs to go on from here, between two iterations."""
+        model = self.model
+        return {
+            "policy": model.policy.state_dict(),
+            "optimizer": model.policy.optimizer.state_dict(),
+            "num_timesteps": model.num_timesteps,
+            "n_updates": model._n_updates,
+            "progress_remaining": model._current_progress_remaining,
+            "env": self._games.venv,
+            "last_obs": model._last_obs,
+            "last_episode_starts": model._last_episode_starts,
+            "episodes": model.ep_info_buffer,
+            "random": random.getstate(),
+            "numpy": np.random.get_state(),  # noqa: NPY002  (SB3 shuffles minibatches with it)
+            "torch": torch.get_rng_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state that :meth:`state` returned."""
+        model = self.model
+        model.policy.load_state_dict(state["policy"])
+        model.policy.optimizer.load_state_dict(state["optimizer"])
+        model.num_timesteps = state["num_timesteps"]
+        model._n_updates = state["n_updates"]
+        model._current_progress_remaining = state["progress_remaining"]
+        self._games.venv = state["env"]
+        model._last_obs = state["last_obs"]
+        model._last_episode_starts = state["last_episode_starts"]
+        model.ep_info_buffer = state["episodes"]
+        random.setstate(state["random"])
+        np.random.set_state(state["numpy"])  # noqa: NPY002
+        torch.set_rng_state(state["torch"])
+
+
+class Run:
+    """One training run and its folder.
+
+    Args:
+        config: What to train.
+        folder: Where; made if need be.
+        resume: Whether to go on from the folder's newest whole checkpoint.
+        say: Takes lines for people.
+
+    Raises:
+        RunError: The folder holds a run and ``resume`` is off, or it holds a run of another
+            config, or there is nothing to resume.
+    """
+
+    def __init__(
+        self, config: RunConfig, folder: Path, resume: bool, say: Callable[[str], None] = print
+    ) -> None:
+        self.config = config
+        self.folder = folder
+        self._say = say
+        self._stop: int | None = None
+        checkpoint: dict[str, Any] | None = None
+        if resume:
+            self._check_same_config()
+            checkpoint = self._newest_checkpoint()
+        elif folder.exists() and any(folder.iterdir()):
+            raise RunError(f"{folder} holds files already; --resume goes on, --out names another")
+        torch.set_num_threads(config.torch_threads)
+        self.learner = Learner(config)
+        self.evaluations: list[dict[str, Any]] = []
+        self._seconds_before = 0.0
+        self._next_evaluation = config.evaluation.every
+        self._next_checkpoint = config.checkpoint.every
+        (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        if checkpoint is None:
+            write_text(folder / CONFIG_FILE, yaml.safe_dump(config.to_dict(), sort_keys=False))
+        else:
+            self._restore(checkpoint)
+        commit, dirty = git_state()
+        write_json(
+            folder / VERSIONS_FILE,
+            {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
+        )
+        self._write_evaluations()
+
+    def _check_same_config(self) -> None:
+        path = self.folder / CONFIG_FILE
+        if not path.is_file():
+            raise RunError(f"{self.folder} holds no run to resume: there is no {CONFIG_FILE}")
+        before, now = yaml.safe_load(path.read_text()), self.config.to_dict()
+        for key in sorted(set(before) | set(now)):
+            if before.get(key) != now.get(key):
+                raise RunError(
+                    f"{path} says {key}: {before.get(key)!r}, this run {now.get(key)!r};"
+                    " a run resumes with the config it began with"
+                )
+
+    # ------------------------------------------------------------------------------ checkpoints
+
+    def _checkpoint_files(self) -> list[Path]:
+        """The folder's checkpoints, newest first."""
+        return sorted((self.folder / _CHECKPOINTS).glob("checkpoint-*.pt"), reverse=True)
+
+    def _newest_checkpoint(self) -> dict[str, Any] | None:
+        """The newest checkpoint that can be read whole; None where the run wrote none yet."""
+        for path in self._checkpoint_files():
+            try:
+                # A checkpoint holds pickled games: load only runs of your own.
+                state = torch.load(path, map_location="cpu", weights_only=False)
+                if state["version"] != _CHECKPOINT_VERSION:
+                    raise RunError(f"{path} is of version {state['version']}")
+                return state
+            except (OSError, EOFError, RuntimeError, KeyError, pickle.UnpicklingError,
+                    zipfile.BadZipFile) as error:  # fmt: skip
+                reason = type(error).__name__
+                self._say(f"{path.name} cannot be read ({reason}); trying an older one")
+        return None
+
+    def _write_checkpoint(self) -> None:
+        state = {
+            "version": _CHECKPOINT_VERSION,
+            "learner": self.learner.state(),
+            "evaluations": self.evaluations,
+            "seconds": self._seconds(),
+            "next_evaluation": self._next_evaluation,
+            "next_checkpoint": self._next_checkpoint,
+        }
+        path = self.folder / _CHECKPOINTS / f"checkpoint-{self.learner.steps:012d}.pt"
+        with replacing(path) as temporary:
+            torch.save(state, temporary)
+        for old in self._checkpoint_files()[self.config.checkpoint.keep :]:
+            old.unlink()
+
+    def _restore(self, checkpoint: dict[str, Any]) -> None:
+        self.learner.restore(checkpoint["learner"])
+        self.evaluations = checkpoint["evaluations"]
+        self._seconds_before = checkpoint["seconds"]
+        self._next_evaluation = checkpoint["next_evaluation"]
+        self._next_checkpoint = checkpoint["next_checkpoint"]
+        self._say(f"resumed at {self.learner.steps:,} steps")
+
+    # ---------------------------------------------------------------------------------- the run
+
+    def _seconds(self) -> float:
+        """Wall-clock seconds of training and evaluation so far, over all sessions of the run."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def train(self, progress: bool = True) -> dict[str, Any]:
+        """Train to the end; return the results, which ``results.json`` holds, too.
+
+        Args:
+            progress: Whether to show a progress bar, where there is a terminal.
+
+        Raises:
+            Interrupted: SIGINT or SIGTERM came; a checkpoint was written.
+        """
+        self._started = time.monotonic()
+        steps = self.learner.steps
+        writer = configure(str(self.folder / "tensorboard"), ["tensorboard"])
+        bar = Progress(
+            TextColumn("[progress.description]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]} steps/s  score {task.fields[score]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not progress or not sys.stderr.isatty(),
+        )
+        handlers = {s: signal.signal(s, self._on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with bar:
+                task = bar.add_task(
+                    f"{self.config.name} seed {self.config.seed}",
+                    total=self.config.total_steps,
+                    completed=steps,
+                    rate="-",
+                    score="-",
+                )
+                while self.learner.steps < self.config.total_steps:
+                    self._iterate(writer, bar, task)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            writer.close()
+        return self._finish()
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        if self._stop is not None:  # a second signal does not wait for the rollout to end
+            raise KeyboardInterrupt
+        self._stop = number
+        self._say("stopping after this rollout; again to stop at once")
+
+    def _iterate(self, writer: Any, bar: Progress, task: Any) -> None:
+        config, before, began = self.config, self.learner.steps, time.monotonic()
+        logged = self.learner.iterate()
+        steps = self.learner.steps
+        logged["time/steps_per_second"] = (steps - before) / (time.monotonic() - began)
+        if steps >= self._next_evaluation and steps < config.total_steps:
+            self._next_evaluation = _next_multiple(steps, config.evaluation.every)
+            logged |= self._evaluate()
+        for key, value in logged.items():
+            writer.record(key, value)
+        writer.dump(steps)
+        bar.update(
+            task,
+            completed=min(steps, config.total_steps),
+            rate=f"{logged['time/steps_per_second']:,.0f}",
+            score=f"{logged.get('rollout/score', float('nan')):.0f}",
+        )
+        if self._stop is not None or steps >= self._next_checkpoint:
+            self._next_checkpoint = _next_multiple(steps, config.checkpoint.every)
+            self._write_checkpoint()
+        if self._stop is not None:
+            raise Interrupted(self._stop)
+
+    def _evaluate(self) -> dict[str, float]:
+        """Play held-out deals, note and say the result; return what there is to log."""
+        evaluation = self.config.evaluation
+        deals = suite(evaluation.suite)[: evaluation.limit]
+        player = self.learner.player()
+        episodes = list(
+            play_deals(
+                player,
+                deals,
+                seed=self.config.seed,
+                max_episode_steps=self.config.env.max_episode_steps,
+            )
+        )
+        episodes.sort(key=lambda episode: episode.index)
+        score = mean_interval([episode.score for episode in episodes])
+        wins = sum(episode.won for episode in episodes)
+        win_rate = proportion_interval(wins, len(episodes))
+        self.evaluations.append(
+            {
+                "steps": self.learner.steps,
+                "seconds": round(self._seconds(), 3),
+                "suite": evaluation.suite,
+                "deals": len(episodes),
+                "play": " ".join(str(value) for value in player.settings.values()),
+                "mean_score": score.estimate,
+                "low": score.low,
+                "high": score.high,
+                "wins": wins,
+                "win_rate_low": win_rate.low,
+                "win_rate_high": win_rate.high,
+                "foundation_cards": float(np.mean([e.foundation_cards for e in episodes])),
+                "mean_steps": float(np.mean([e.steps for e in episodes])),
+            }
+        )
+        self._write_evaluations()
+        self._say(
+            f"{self.learner.steps:>12,} steps  {self._seconds():6.0f} s  score on {len(episodes)}"
+            f" held-out deals {score.estimate:.1f} ({score.low:.1f} to {score.high:.1f}),"
+            f" {wins} won"
+        )
+        return {
+            "evaluation/score": score.estimate,
+            "evaluation/win_rate": wins / len(episodes),
+        }
+
+    def _write_evaluations(self) -> None:
+        lines = "".join(json.dumps(row) + "\n" for row in self.evaluations)
+        write_text(self.folder / EVALUATIONS_FILE, lines)
+
+    def _finish(self) -> dict[str, Any]:
+        if not self.evaluations or self.evaluations[-1]["steps"] < self.learner.steps:
+            self._evaluate()
+        self._write_checkpoint()
+        save_policy(
+            self.learner.model.policy,
+            self.folder / POLICY_FILE,
+            self.config.policy,
+            vars(self.config.network),
+            self.config.net_arch,
+            self.config.env.variant(),
+            self.config.reward.scale,
+        )
+        results = {
+            "name": self.config.name,
+            "seed": self.config.seed,
+            "steps": self.learner.steps,
+            "seconds": round(self._seconds(), 3),
+            "evaluation": self.evaluations[-1],
+        }
+        write_json(self.folder / RESULTS_FILE, results)
+        return results
+
+
+def _next_multiple(steps: int, every: int) -> int:
+    return (steps // every + 1) * every
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m agents.train", description=__doc__)
+    parser.add_argument("config", help="a YAML file, such as configs/quick.yaml")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. seed=0..4")
+    parser.add_argument("--out", type=Path, help="folder of the runs (default: runs/NAME)")
+    parser.add_argument("--resume", action="store_true", help="go on where the runs stopped")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    options = parser.parse_intermixed_args(arguments)
+    try:
+        configs = load_config(options.config, options.overrides)
+        for config in configs:
+            out = options.out or Path("runs") / config.name
+            folder = out / f"seed-{config.seed}"
+            if options.resume and (folder / RESULTS_FILE).exists():
+                print(f"{folder} is finished")
+                continue
+            started = (folder / CONFIG_FILE).exists()
+            # Of several seeds, those that had not begun when the rest was stopped begin now.
+            resume = options.resume and (started or len(configs) == 1)
+            results = Run(config, folder, resume).train(not options.quiet)
+            print(f"{folder}: {json.dumps(results['evaluation'])}")
+    except (ConfigError, RunError) as error:
+        print(f"agents.train: {error}", file=sys.stderr)
+        return 2
+    except Interrupted as error:
+        print(f"stopped by {error}; --resume goes on", file=sys.stderr)
+        return 128 + error.signal_number
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
