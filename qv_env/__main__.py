@@ -1,0 +1,258 @@
+"""``python -m qv_env``: look at deals, show playthroughs, verify them."""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import contextlib
+import io
+import math
+import os
+import re
+import secrets
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import NoReturn, TextIO
+
+from gymnasium.utils import seeding
+
+from qv_env._version import __version__
+from qv_env.cards import SUIT_LETTERS, SUIT_SYMBOLS, cards_text
+from qv_env.deals import HELD_OUT_FROM, deal_code, deal_number, deck_of
+from qv_env.playthrough import PlaythroughError, read_playthrough
+from qv_env.rules import COLUMN_CARDS, new_game
+from qv_env.show import (
+    STEPS_PER_SECOND,
+    Film,
+    animate,
+    frame,
+    interact,
+    move_lines,
+    printable,
+    summary,
+)
+from qv_env.text import board_text, state_text
+
+PROGRAM = "python -m qv_env"
+
+_BAD_INPUT = 2
+_SIGNALLED = 128  # what shells add a signal's number to
+_SIGINT, _SIGPIPE = 2, 13
+_MAX_SPEED = 1000.0
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, but what is wrong is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        line = " ".join(message.split())
+        self.exit(_BAD_INPUT, f"{self.prog}: {line} (--help lists what there is)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    top = _Parser(
+        prog=PROGRAM,
+        description="Quarante Voleurs: look at deals, show playthroughs, verify them.",
+    )
+    top.add_argument("--version", action="version", version=f"qv_env {__version__}")
+    commands = top.add_subparsers(title="commands", dest="command", required=True)
+
+    deal = commands.add_parser(
+        "deal",
+        help="print a deal's code, number and board",
+        description="Print a deal's code, number and board; a random one if none is named.",
+    )
+    which = deal.add_mutually_exclusive_group()
+    which.add_argument("deal", nargs="?", metavar="CODE|NUMBER", help="such as FT1-N-AAAAAAV or 21")
+    which.add_argument("--seed", metavar="S", help="the deal that reset(seed=S) gives")
+    which.add_argument("--random", action="store_true", help="any deal of the training half")
+    deal.add_argument("--text", action="store_true", help="the board as text that is read back")
+    deal.add_argument("--stock", action="store_true", help="show the order of the stock, too")
+    deal.set_defaults(run=_deal)
+
+    show = commands.add_parser(
+        "show",
+        help="go through a playthrough",
+        description=(
+            "Go through a playthrough. On a terminal: right, space or n for the next step, left or"
+            " p for the one before, down and up for ten steps, Home and End, a for automatic play"
+            " (+ and - change its speed), digits and Enter or g to jump, q to quit. Elsewhere, the"
+            " first board, the moves and the final board are printed."
+        ),
+    )
+    show.add_argument("file", metavar="FILE", help="a playthrough file")
+    how = show.add_mutually_exclusive_group()
+    how.add_argument("--step", metavar="N", help="print the board after step N (0: the deal)")
+    how.add_argument("--moves", action="store_true", help="print the moves only")
+    how.add_argument("--play", action="store_true", help="show all steps one by one, without keys")
+    show.add_argument(
+        "--speed",
+        metavar="STEPS_PER_S",
+        default=str(STEPS_PER_SECOND),
+        help=f"speed of the automatic play (default {STEPS_PER_SECOND:g})",
+    )
+    show.set_defaults(run=_show)
+
+    check = commands.add_parser(
+        "check",
+        help="verify playthroughs",
+        description="Verify playthroughs by replaying them, a line each; status 1 if one is bad.",
+    )
+    check.add_argument("files", metavar="FILE", nargs="+", help="playthrough files")
+    check.set_defaults(run=_check)
+    return top
+
+
+# ------------------------------------------------------------------------------- the commands
+
+
+def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
+    if arguments.seed is not None:
+        # As the environment's reset draws from the training half.
+        generator, _ = seeding.np_random(_whole_number("--seed", arguments.seed))
+        raw = int(generator.bit_generator.random_raw())
+        number = raw * HELD_OUT_FROM >> 64
+    elif arguments.deal is None:
+        number = secrets.randbelow(HELD_OUT_FROM)
+    elif re.fullmatch(r"\s*-?[0-9]+\s*", arguments.deal):
+        number = deal_number(int(arguments.deal))
+    else:
+        number = deal_number(arguments.deal)
+    deck = deck_of(number)
+    game = new_game(deck)[0]
+    if arguments.text:
+        out.write(state_text(game, show_stock=arguments.stock))
+        return 0
+    out.write(f"code    {deal_code(number)}\nnumber  {number}\n\n")
+    out.write(board_text(game, color=_wants_color(out)))
+    if arguments.stock:
+        out.write("\nstock, next card first:\n")
+        out.write(textwrap.fill(cards_text(deck[COLUMN_CARDS:]), 16 * 3) + "\n")
+    return 0
+
+
+def _show(arguments: argparse.Namespace, out: TextIO) -> int:
+    speed = _speed(arguments.speed)
+    step = None if arguments.step is None else _whole_number("--step", arguments.step)
+    film = Film(read_playthrough(arguments.file), os.path.basename(arguments.file))
+    color = _wants_color(out)
+    if step is not None:
+        if step > film.last:
+            raise ValueError(f"{arguments.file} has no step {step}; the last one is {film.last}")
+        out.write(frame(film, step, color, highlight=color))
+    elif arguments.moves:
+        out.writelines(f"{line}\n" for line in move_lines(film.steps))
+    elif arguments.play:
+        animate(film, out, color, speed)
+    elif out.isatty() and sys.stdin is not None and sys.stdin.isatty():
+        interact(film, color, speed)
+    else:
+        out.writelines(f"{line}\n" for line in summary(film))
+    return 0
+
+
+def _check(arguments: argparse.Namespace, out: TextIO) -> int:
+    bad = 0
+    for file in arguments.files:
+        try:
+            game = read_playthrough(file)
+        except (PlaythroughError, OSError) as error:
+            bad += 1
+            out.write(f"bad  {_one_line(error)}\n")
+            continue
+        facts = (
+            game.deal or "explicit deck",
+            f"{len(game.actions)} moves",
+            f"score {game.score}",
+            "won" if game.won else "not won",
+        )
+        out.write(f"ok   {printable(file)}: {', '.join(facts)}\n")
+    return 1 if bad else 0
+
+
+# ------------------------------------------------------------------------- arguments and output
+
+
+def _whole_number(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"{name} is a whole number, not {text!r}")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    speed = math.nan
+    with contextlib.suppress(ValueError):
+        speed = float(text)
+    if not 0 < speed <= _MAX_SPEED:
+        raise ValueError(
+            f"--speed is a number of steps per second, above 0 and up to {_MAX_SPEED:g},"
+            f" not {text!r}"
+        )
+    return speed
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return printable(f"{error.filename}: {error.strerror}")
+    return printable(str(error))
+
+
+def _wants_color(out: TextIO) -> bool:
+    return out.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """Suits as letters, and ``?`` for the rest, where the terminal's encoding lacks the signs."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    letters = dict(zip(SUIT_SYMBOLS, SUIT_LETTERS, strict=True))
+    return "".join(letters.get(character, "?") for character in lacking), error.end
+
+
+codecs.register_error("qv_env.spell", _spell)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Args:
+        arguments: The command line; None for the process's own.
+
+    Returns:
+        The exit status: 0, 1 (``check`` found a bad file), 2 (bad input; one line on stderr
+        says what is wrong), or as shells count signals.
+    """
+    if sys.stdout is None:  # started with stdout closed
+        sys.stdout = io.StringIO()
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="qv_env.spell")
+    try:
+        chosen = parser().parse_args(arguments)
+        status: int = chosen.run(chosen, sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough
+        _drop_output()
+        return _SIGNALLED + _SIGPIPE
+    except KeyboardInterrupt:
+        return _SIGNALLED + _SIGINT
+    except (ValueError, OSError) as error:
+        print(f"{PROGRAM}: {_one_line(error)}", file=sys.stderr)
+        if isinstance(error, OSError):
+            _drop_output()
+        return _BAD_INPUT
+    return status
+
+
+def _drop_output() -> None:
+    """Let what is still buffered for stdout go nowhere, so that the exit does not try again."""
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

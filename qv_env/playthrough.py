@@ -1,0 +1,646 @@
+"""Playthroughs: a game as a file. Record it, write it, read it, verify it, go through it.
+
+A file holds one JSON object, in UTF-8:
+
+==================  ========================================================================
+key                 content
+==================  ========================================================================
+``format``          ``"quarante-voleurs-playthrough"``
+``version``         1
+``deal``            the deal's code, or null for an explicit deck
+``deck``            null, or 104 cards (0..51, each twice) in the order they are dealt
+``player``          who played, free text
+``actions``         action ids, 0..191; refused actions are no moves and are not recorded
+``score``, ``won``  what the actions lead to: an integer, and true or false
+``values``          may be absent: per step, the player's value estimate before the action
+``likeliest``       may be absent: per step, a list of [action, probability], likeliest first
+==================  ========================================================================
+
+Further keys are free and are kept. A ``Playthrough`` is replayed by ``qv_env.rules`` when it is
+made, read or built by hand, so one that exists is a game that can be played.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import operator
+import os
+import re
+import reprlib
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from qv_env._jit import compiled
+from qv_env.actions import ACTION_NAMES, NUM_ACTIONS
+from qv_env.cards import NUM_CARDS, NUM_KINDS
+from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, parse_code
+from qv_env.rules import LEGAL, REFUSALS, is_won, new_game, play, refusal
+
+FORMAT = "quarante-voleurs-playthrough"
+VERSION = 1
+MAX_FILE_SIZE = 8 << 20  # bytes; a game of 500 steps with all its arrays has some 100 KiB
+
+_REQUIRED = ("format", "version", "deal", "deck", "player", "actions", "score", "won")
+_KNOWN = (*_REQUIRED, "values", "likeliest")
+_MAX_CODE_LENGTH = 64  # no code with its blanks is as long; keeps messages short
+_ROUNDING = 1e-6  # probabilities in single precision may lie this much above 1
+
+Likeliest: TypeAlias = "tuple[tuple[int, float], ...]"
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+
+class PlaythroughError(ValueError):
+    """A file, a text or an object is no playthrough; the message says where and why."""
+
+
+class Step(NamedTuple):
+    """One move of a playthrough.
+
+    Attributes:
+        number: 1 for the first move.
+        action: 0..191.
+        name: The action's name, such as ``c3>c7``.
+        points: The change of the score.
+        score: The score after the move.
+    """
+
+    number: int
+    action: int
+    name: str
+    points: int
+    score: int
+
+
+@compiled
+def _replay(states: np.ndarray, actions: np.ndarray, points: np.ndarray) -> tuple[int, int]:
+    """Play actions (uint8 (n,)) until one is refused; write each one's points (int32 (n,)).
+
+    Returns:
+        How many were played, and which rule refused the next one (0: all were played).
+    """
+    game = states[0]
+    for k in range(len(actions)):
+        reason = refusal(game, actions[k])
+        if reason != LEGAL:
+            return k, reason
+        points[k] = play(game, actions[k])
+    return len(actions), LEGAL
+
+
+@dataclass(frozen=True)
+class Playthrough:
+    """A game that was played, checked against the rules when it is made.
+
+    Sequences may be given as lists; they are kept as tuples.
+
+    Attributes:
+        deal: The deal's code, or None where ``deck`` is given.
+        deck: 104 cards (0..51, each twice), or None where ``deal`` is given.
+        player: Who played.
+        actions: Action ids, 0..191.
+        score: The final score.
+        won: Whether the game was won.
+        values: Per action, the player's value estimate before it; None where not recorded.
+        likeliest: Per action, (action, probability) pairs; None where not recorded.
+        extra: Further keys of the file: anything JSON can hold. Kept as JSON gives it back
+            (tuples become lists), sorted by key.
+
+    Raises:
+        PlaythroughError: Something is of the wrong type or size, the rules refuse an action, or
+            score or won are not what the actions lead to.
+    """
+
+    deal: str | None
+    deck: tuple[int, ...] | None
+    player: str
+    actions: tuple[int, ...]
+    score: int
+    won: bool
+    values: tuple[float, ...] | None = None
+    likeliest: tuple[Likeliest, ...] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        deal, deck = _checked_start(self.deal, self.deck)
+        _checked_player(self.player)
+        steps = len(_list("actions", self.actions))
+        checked: dict[str, Any] = {
+            "deal": deal,
+            "deck": deck,
+            "actions": tuple(
+                _integer(f"actions[{i}]", action, NUM_ACTIONS)
+                for i, action in enumerate(self.actions)
+            ),
+            "values": _checked_values(self.values, steps),
+            "likeliest": _checked_likeliest(self.likeliest, steps),
+            "extra": _checked_extra(self.extra),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        self._check_result()
+
+    def _check_result(self) -> None:
+        score = _integer("score", self.score, None)
+        if not isinstance(self.won, (bool, np.bool_)):
+            raise PlaythroughError(f"won is true or false, not {_shown(self.won)}")
+        object.__setattr__(self, "score", score)
+        object.__setattr__(self, "won", bool(self.won))
+        game = _played(self.start(), self.actions)[0][0]
+        if score != game["score"]:
+            raise PlaythroughError(
+                f"score is {_shown(score)}, but the actions lead to {game['score']}"
+            )
+        if self.won != is_won(game):
+            raise PlaythroughError(
+                f"won is {_json(self.won)}, but the game is {'' if is_won(game) else 'not '}won"
+                f" after step {len(self.actions)}"
+            )
+
+    @classmethod
+    def from_actions(
+        cls,
+        actions: Iterable[int],
+        deal: int | str | None = None,
+        deck: Sequence[int] | np.ndarray | None = None,
+        player: str = "",
+        values: Sequence[float] | np.ndarray | None = None,
+        likeliest: Sequence[Sequence[tuple[int, float]]] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Playthrough:
+        """Return the playthrough of a deal or a deck; score and won come from the rules.
+
+        Args:
+            actions: Action ids, 0..191, or an integer array (n,).
+            deal: The deal's code or number; or
+            deck: 104 cards (0..51, each twice), as a list or an integer array (104,).
+            player: Who played.
+            values: Per action, the player's value estimate before it.
+            likeliest: Per action, (action, probability) pairs.
+            extra: Further keys for the file.
+
+        Raises:
+            PlaythroughError: The rules refuse an action, or an argument is of the wrong kind.
+        """
+        recorder = Recorder(deal, deck, player, extra)
+        checked = tuple(
+            _integer(f"actions[{i}]", action, NUM_ACTIONS) for i, action in enumerate(actions)
+        )
+        game = _played(recorder.states, checked)[0][0]
+        return cls(
+            deal=recorder.deal,
+            deck=recorder.deck,
+            player=player,
+            actions=checked,
+            score=int(game["score"]),
+            won=bool(is_won(game)),
+            values=None if values is None else tuple(values),
+            likeliest=None if likeliest is None else tuple(map(tuple, likeliest)),
+            extra=extra or {},
+        )
+
+    def start(self) -> np.ndarray:
+        """Return the game before the first action: ``qv_env.rules.STATE`` (1,)."""
+        return new_game(_deck(self.deal, self.deck))
+
+    def steps(self) -> list[Step]:
+        """Return the moves with their names, points and scores."""
+        steps, score = [], 0
+        points = _played(self.start(), self.actions)[1]
+        for number, (action, gain) in enumerate(zip(self.actions, points, strict=True), start=1):
+            score += gain
+            steps.append(Step(number, action, ACTION_NAMES[action], gain, score))
+        return steps
+
+    def text(self) -> str:
+        """Return the file's content: one line of JSON, the keys always in the same order."""
+        content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        content |= {name: getattr(self, name) for name in _REQUIRED[2:]}
+        if self.values is not None:
+            content["values"] = self.values
+        if self.likeliest is not None:
+            content["likeliest"] = self.likeliest
+        return _json(content | dict(self.extra)) + "\n"
+
+    def write(self, path: PathLike) -> None:
+        """Write the playthrough to a file, whole or not at all.
+
+        It is written to a temporary file in the same folder, which then takes the file's place.
+
+        Args:
+            path: The file; an existing one is replaced.
+
+        Raises:
+            PlaythroughError: It is larger than ``MAX_FILE_SIZE``, so that nothing would read it.
+            OSError: The folder is missing or cannot be written to; nothing has changed.
+        """
+        content = self.text().encode()
+        if len(content) > MAX_FILE_SIZE:
+            raise PlaythroughError(f"{os.fspath(path)}: {_too_large(len(content))}")
+        _write_whole(Path(os.path.realpath(path)), content)
+
+
+class Recorder:
+    """Records a game while it runs, and refuses what the rules refuse.
+
+    Args:
+        deal: The deal's code or number; or
+        deck: 104 cards (0..51, each twice), as a list or an integer array (104,).
+        player: Who plays.
+        extra: Further keys for the file.
+
+    Attributes:
+        deal: The deal's code, or None.
+        deck: The explicit deck as a tuple, or None.
+        states: The game as it stands: ``qv_env.rules.STATE`` (1,).
+
+    Raises:
+        PlaythroughError: Deal or deck is none, or both or neither are given.
+    """
+
+    def __init__(
+        self,
+        deal: int | str | None = None,
+        deck: Sequence[int] | np.ndarray | None = None,
+        player: str = "",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        if deal is not None and not isinstance(deal, str):
+            try:
+                deal = deal_code(deal)
+            except ValueError as error:
+                raise PlaythroughError(f"deal: {error}") from None
+        if isinstance(deck, np.ndarray):
+            deck = deck.tolist()
+        self.deal, self.deck = _checked_start(deal, deck)
+        self.player = _checked_player(player)
+        self.extra = _checked_extra(extra or {})
+        self.states = new_game(_deck(self.deal, self.deck))
+        self._actions: list[int] = []
+        self._values: list[float] = []
+        self._likeliest: list[Sequence[tuple[int, float]]] = []
+
+    def __len__(self) -> int:
+        """How many actions are recorded."""
+        return len(self._actions)
+
+    def append(
+        self,
+        action: int,
+        value: float | None = None,
+        likeliest: Sequence[tuple[int, float]] | None = None,
+    ) -> int:
+        """Play and record an action.
+
+        Args:
+            action: 0..191.
+            value: The player's value estimate before the action; at every step, or at none.
+            likeliest: (action, probability) pairs; at every step, or at none.
+
+        Returns:
+            The change of the score.
+
+        Raises:
+            PlaythroughError: The rules refuse the action, or an argument is of the wrong kind;
+                nothing has changed.
+        """
+        number = len(self._actions) + 1
+        action = _integer(f"step {number}: the action", action, NUM_ACTIONS)
+        for name, given, kept in (
+            ("value", value, self._values),
+            ("likeliest", likeliest, self._likeliest),
+        ):
+            if self._actions and (given is None) == bool(kept):
+                raise PlaythroughError(f"step {number}: {name} is given at every step or at none")
+        if value is not None:
+            value = _number(f"step {number}: value", value)
+        if likeliest is not None:
+            likeliest = _checked_pairs(f"step {number}: likeliest", likeliest)
+        _, points = _played(self.states, (action,), number)
+        self._actions.append(action)
+        if value is not None:
+            self._values.append(value)
+        if likeliest is not None:
+            self._likeliest.append(likeliest)
+        return points[0]
+
+    def playthrough(self) -> Playthrough:
+        """Return the game so far as a playthrough."""
+        game = self.states[0]
+        return Playthrough(
+            deal=self.deal,
+            deck=self.deck,
+            player=self.player,
+            actions=tuple(self._actions),
+            score=int(game["score"]),
+            won=bool(is_won(game)),
+            values=tuple(self._values) if self._values else None,
+            likeliest=tuple(map(tuple, self._likeliest)) if self._likeliest else None,
+            extra=self.extra,
+        )
+
+
+def states(playthrough: Playthrough) -> Iterator[np.ndarray]:
+    """Yield the game before each action and at the end: n + 1 arrays STATE (1,), each its own."""
+    game = playthrough.start()
+    yield game.copy()
+    for action in playthrough.actions:
+        play(game[0], action)
+        yield game.copy()
+
+
+# ------------------------------------------------------------------------------------ reading
+
+
+def read_playthrough(path: PathLike) -> Playthrough:
+    """Read a file and verify it by replaying it.
+
+    Args:
+        path: The file, of at most ``MAX_FILE_SIZE`` bytes.
+
+    Raises:
+        PlaythroughError: It is no playthrough, or not a true one; the message starts with the
+            file's name and says where and why.
+        OSError: The file cannot be read.
+    """
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        content = file.read(MAX_FILE_SIZE + 1)
+    if len(content) > MAX_FILE_SIZE:
+        raise PlaythroughError(f"{name}: {_too_large()}")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PlaythroughError(f"{name}: byte {error.start} is not UTF-8") from None
+    return parse_playthrough(text, name)
+
+
+def parse_playthrough(text: str, name: str = "playthrough") -> Playthrough:
+    """Read a file's content and verify it by replaying it.
+
+    Args:
+        text: JSON, of at most ``MAX_FILE_SIZE`` characters.
+        name: What error messages start with.
+
+    Raises:
+        PlaythroughError: It is no playthrough, or not a true one; the message says where and why.
+    """
+    try:
+        if len(text) > MAX_FILE_SIZE:
+            raise PlaythroughError(_too_large(len(text)))
+        return _playthrough(_parsed(text))
+    except PlaythroughError as error:
+        raise PlaythroughError(f"{name}: {error}") from None
+
+
+def _parsed(text: str) -> Any:
+    """The JSON value of a text."""
+    if not text.strip():
+        raise PlaythroughError("the file is empty")
+    try:
+        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        if _stops_in_the_middle(text, error):
+            raise PlaythroughError(f"the JSON is cut off ({place}: {error.msg})") from None
+        raise PlaythroughError(f"this is not JSON ({place}: {error.msg})") from None
+    except RecursionError:
+        raise PlaythroughError("the JSON is nested too deeply") from None
+    except PlaythroughError:
+        raise
+    except ValueError as error:  # an integer of too many digits
+        raise PlaythroughError(f"the JSON cannot be read: {error}") from None
+
+
+# What may be left over where a word or a number was cut in two.
+_CUT = re.compile(r"(n|nu|nul|t|tr|tru|f|fa|fal|fals|-|\.|[eE][+-]?)?\s*")
+
+
+def _stops_in_the_middle(text: str, error: json.JSONDecodeError) -> bool:
+    if error.msg.startswith("Unterminated string"):  # reported at the string's start
+        return True
+    rest = text[error.pos :]
+    if error.msg.startswith("Invalid \\uXXXX escape"):
+        return len(rest) < len("\\uXXXX")
+    return bool(_CUT.fullmatch(rest))
+
+
+def _no_number(text: str) -> Any:
+    raise PlaythroughError(f"{text} stands there, which is no number in JSON")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of a key that stands there twice, one reader takes the first, another the last.
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise PlaythroughError(f"the key {_shown(key)} stands there twice")
+            seen.add(key)
+    return content
+
+
+def _playthrough(content: Any) -> Playthrough:
+    """The playthrough that a JSON value describes."""
+    if not isinstance(content, dict):
+        raise PlaythroughError(f"this is no playthrough: a JSON object is, not {_shown(content)}")
+    if "format" not in content:
+        raise PlaythroughError("this is no playthrough: the key 'format' is missing")
+    if content["format"] != FORMAT:
+        raise PlaythroughError(
+            f"this is no playthrough: format is {FORMAT!r}, not {_shown(content['format'])}"
+        )
+    if "version" not in content:
+        raise PlaythroughError("the key 'version' is missing")
+    version = _integer("version", content["version"], None)
+    if version > VERSION:
+        raise PlaythroughError(
+            f"version {_shown(version)} is too new: this program reads version {VERSION}"
+        )
+    if version != VERSION:
+        raise PlaythroughError(f"there is no version {_shown(version)}: it is {VERSION}")
+    missing = [key for key in _REQUIRED if key not in content]
+    if missing:
+        raise PlaythroughError(f"the key {missing[0]!r} is missing")
+    known = {key: content[key] for key in _KNOWN[2:] if key in content}
+    extra = {key: value for key, value in content.items() if key not in _KNOWN}
+    return Playthrough(**known, extra=extra)
+
+
+# ------------------------------------------------------------------- checks, and what they say
+
+
+def _checked_start(deal: Any, deck: Any) -> tuple[str | None, tuple[int, ...] | None]:
+    """Deal and deck, of which there is exactly one, in their plain form."""
+    if deal is None and deck is None:
+        raise PlaythroughError("there is neither a deal nor a deck")
+    if deal is not None and deck is not None:
+        raise PlaythroughError("there are both a deal and a deck")
+    if deal is not None:
+        if not isinstance(deal, str):
+            raise PlaythroughError(f"deal is a code, not {_shown(deal)}")
+        if len(deal) > _MAX_CODE_LENGTH:
+            raise PlaythroughError(f"deal is a code, not {_shown(deal)}")
+        try:
+            return deal_code(parse_code(deal)), None
+        except ValueError as error:
+            raise PlaythroughError(f"deal: {error}") from None
+    if len(_list("deck", deck)) != NUM_CARDS:
+        raise PlaythroughError(f"deck has {len(deck)} cards, not {NUM_CARDS}")
+    cards = tuple(_integer(f"deck[{i}]", card, NUM_KINDS) for i, card in enumerate(deck))
+    try:
+        checked_deck(cards)
+    except ValueError as error:
+        raise PlaythroughError(f"deck: {error}") from None
+    return None, cards
+
+
+def _deck(deal: str | None, deck: tuple[int, ...] | None) -> np.ndarray:
+    """The cards as they are dealt: uint8 (104,)."""
+    return deck_of(deal_number(deal)) if deal is not None else np.array(deck, dtype=np.uint8)
+
+
+def _played(
+    start: np.ndarray, actions: tuple[int, ...], number: int = 1
+) -> tuple[np.ndarray, list[int]]:
+    """Play actions on a game, in place; ``number`` is the first one's step number.
+
+    Returns:
+        The game, and each action's points.
+    """
+    points = np.zeros(len(actions), dtype=np.int32)
+    done, reason = _replay(start, np.array(actions, dtype=np.uint8), points)
+    if reason != LEGAL:
+        raise PlaythroughError(
+            f"step {number + done} ({ACTION_NAMES[actions[done]]}) is refused: {REFUSALS[reason]}"
+        )
+    return start, points.tolist()
+
+
+def _checked_player(player: Any) -> str:
+    if not isinstance(player, str):
+        raise PlaythroughError(f"player is a text, not {_shown(player)}")
+    return player
+
+
+def _checked_values(values: Any, steps: int) -> tuple[float, ...] | None:
+    if values is None:
+        return None
+    if len(_list("values", values)) != steps:
+        raise PlaythroughError(f"values has {len(values)} entries for {steps} actions")
+    return tuple(_number(f"values[{i}]", value) for i, value in enumerate(values))
+
+
+def _checked_likeliest(likeliest: Any, steps: int) -> tuple[Likeliest, ...] | None:
+    if likeliest is None:
+        return None
+    if len(_list("likeliest", likeliest)) != steps:
+        raise PlaythroughError(f"likeliest has {len(likeliest)} entries for {steps} actions")
+    return tuple(_checked_pairs(f"likeliest[{i}]", pairs) for i, pairs in enumerate(likeliest))
+
+
+def _checked_pairs(place: str, pairs: Any) -> Likeliest:
+    checked = []
+    for k, pair in enumerate(_list(place, pairs)):
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise PlaythroughError(
+                f"{place}[{k}] is a pair [action, probability], not {_shown(pair)}"
+            )
+        probability = _number(f"{place}[{k}][1]", pair[1])
+        if not 0 <= probability <= 1 + _ROUNDING:
+            raise PlaythroughError(
+                f"{place}[{k}][1] is a probability in 0..1, not {_shown(pair[1])}"
+            )
+        checked.append((_integer(f"{place}[{k}][0]", pair[0], NUM_ACTIONS), probability))
+    return tuple(checked)
+
+
+def _checked_extra(extra: Any) -> dict[str, Any]:
+    if not isinstance(extra, Mapping) or not all(isinstance(key, str) for key in extra):
+        raise PlaythroughError(f"extra is a mapping with texts as keys, not {_shown(extra)}")
+    taken = [key for key in _KNOWN if key in extra]
+    if taken:
+        raise PlaythroughError(f"extra has the key {taken[0]!r}, which is the format's own")
+    text = _json(dict(extra), sort_keys=True)
+    return dict(json.loads(text))  # a copy that nobody else holds, equal to what a reader gets
+
+
+def _list(place: str, value: Any) -> Sequence[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise PlaythroughError(f"{place} is a list, not {_shown(value)}")
+    return value
+
+
+def _integer(place: str, value: Any, limit: int | None) -> int:
+    """A value that is an integer (no bool, no float), in 0..limit - 1 where there is a limit."""
+    wanted = "an integer" if limit is None else f"an integer in 0..{limit - 1}"
+    if not isinstance(value, (bool, np.bool_)):
+        with contextlib.suppress(TypeError):
+            number = operator.index(value)
+            if limit is None or 0 <= number < limit:
+                return number
+    raise PlaythroughError(f"{place} is {wanted}, not {_shown(value)}")
+
+
+def _number(place: str, value: Any) -> float:
+    """A value that is a finite number (no bool)."""
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):  # an integer beyond every float
+            if math.isfinite(value):
+                return float(value)
+    raise PlaythroughError(f"{place} is a finite number, not {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: as JSON writes it, and never long."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return reprlib.repr(value)
+
+
+def _json(value: Any, sort_keys: bool = False) -> str:
+    """A value as JSON on one line."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, sort_keys=sort_keys)
+    except RecursionError:
+        raise PlaythroughError("extra is nested too deeply") from None
+    except (TypeError, ValueError) as error:
+        raise PlaythroughError(f"extra holds what JSON cannot hold: {error}") from None
+
+
+def _too_large(size: int | None = None) -> str:
+    had = "more than" if size is None else f"{size} bytes, more than"
+    return f"the file has {had} the {MAX_FILE_SIZE} bytes that a playthrough may have"
+
+
+# ------------------------------------------------------------------------------------ writing
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    # Created with the usual permissions, unlike what tempfile makes; the name is nobody's yet.
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    with contextlib.suppress(OSError):  # not every system lets a folder be synced
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
