@@ -27,11 +27,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _package_stamp() -> str:
-    """A hash of every source file of the package (its top level holds all compiled code)."""
+    """A hash of every source file of the package that holds compiled code, or tables for it."""
+    folder = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
+    for path in sorted(folder.glob("*.py")):
+        source = path.read_bytes()
+        if b"qv_env._jit" in source or path.name in ("_jit.py", "actions.py", "cards.py"):
+            digest.update(path.name.encode())
+            digest.update(source)
     return digest.hexdigest()
 
 
@@ -47,6 +50,14 @@ class _PackageCache(FunctionCache):
         index._source_stamp = (index._source_stamp, _STAMP)
 
 
+def inlined(function: Function) -> Function:
+    """Compile a small function that others call: each of its callers gets a copy of its code.
+
+    Otherwise it is like :func:`compiled`.
+    """
+    return _compile(function, forceinline=True)
+
+
 def compiled(function: Function) -> Function:
     """Compile a function with numba: no GIL, no Python objects, cached on disk where possible.
 
@@ -59,9 +70,13 @@ def compiled(function: Function) -> Function:
         The compiled function, or ``function`` itself (with wrapping arithmetic) where numba's JIT
         is switched off.
     """
+    return _compile(function, forceinline=False)
+
+
+def _compile(function: Function, forceinline: bool) -> Function:
     if numba.config.DISABLE_JIT:
         return np.errstate(over="ignore")(function)
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
     # Without a writable folder, or with a numba whose cache looks different: compile each time.
     with contextlib.suppress(RuntimeError, OSError, AttributeError):
         dispatcher._cache = _PackageCache(function)

@@ -43,7 +43,7 @@ def parse_card(text: str) -> int:
     Raises:
         ValueError: The text names no card; the message says why.
     """
-    cleaned = text.strip().upper()
+    cleaned = text.strip().upper() if text.isascii() else ""
     if cleaned.startswith("10"):
         cleaned = "T" + cleaned[2:]
     if len(cleaned) != 2:

@@ -12,10 +12,18 @@ from gymnasium import spaces
 
 from qv_env._jit import compiled
 from qv_env.actions import NUM_ACTIONS, NUM_ACTIONS_WITHOUT_TAKE_BACK
+from qv_env.cards import NUM_CARDS
 from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, pick
-from qv_env.observation import Encoding
-from qv_env.rules import REFUSALS, STATE, determinize
-from qv_env.stepping import OUTCOME, advance, begin
+from qv_env.observation import Encoding, encode
+from qv_env.rules import (
+    REFUSALS,
+    STATE,
+    attempt,
+    deal_cards,
+    determinize,
+    foundation_cards,
+    legal_actions,
+)
 from qv_env.suites import DealPool, Deals, deal_pool
 from qv_env.text import board_text
 
@@ -29,26 +37,24 @@ Observation = np.ndarray | dict[str, np.ndarray]
 
 @compiled
 def _begin(
-    states: np.ndarray,
-    deck: np.ndarray,
-    flags: int,
-    row: np.ndarray,
-    mask: np.ndarray,
-    outcomes: np.ndarray,
+    states: np.ndarray, deck: np.ndarray, flags: int, row: np.ndarray, mask: np.ndarray
 ) -> None:
-    begin(states[0], deck, flags, row, mask, outcomes[0])
+    game = states[0]
+    deal_cards(game, deck)
+    encode(game, flags, row)
+    legal_actions(game, mask)
 
 
 @compiled
 def _advance(
-    states: np.ndarray,
-    action: int,
-    flags: int,
-    row: np.ndarray,
-    mask: np.ndarray,
-    outcomes: np.ndarray,
-) -> None:
-    advance(states[0], action, flags, row, mask, outcomes[0])
+    states: np.ndarray, action: int, flags: int, row: np.ndarray, mask: np.ndarray
+) -> tuple[int, int, int, int, int, int]:
+    """Take an action: the rule that refuses it, points, score, moves, cards up, legal actions."""
+    game = states[0]
+    reason, points = attempt(game, action)
+    encode(game, flags, row)
+    legal = legal_actions(game, mask)
+    return reason, points, game["score"], game["moves"], foundation_cards(game), legal
 
 
 class Variant:
@@ -241,7 +247,6 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         self._num_actions = variant.num_actions
         self._deal = ""
         self._states = np.zeros(1, dtype=STATE)
-        self._outcomes = np.zeros(1, dtype=OUTCOME)
         self._mask = np.zeros(variant.num_actions, dtype=np.int8)
 
     def reset(
@@ -270,9 +275,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         number, deck = chosen
         self._deal = code_of(number)
         row = np.empty(self._encoding.size, dtype=np.uint8)
-        _begin(self._states, deck, self._encoding.flags, row, self._mask, self._outcomes)
-        _, score, moves, cards, won, *_ = self._report()
-        return self._encoding.views(row), self._info(score, moves, cards, won, "")
+        _begin(self._states, deck, self._encoding.flags, row, self._mask)
+        return self._encoding.views(row), self._info(0, 0, 0, False, "")
 
     def step(self, action: SupportsIndex) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one action.
@@ -294,15 +298,12 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         if not 0 <= index < self._num_actions:
             raise ValueError(f"action {action!r} is not an integer in 0..{self._num_actions - 1}")
         row = np.empty(self._encoding.size, dtype=np.uint8)
-        _advance(self._states, index, self._encoding.flags, row, self._mask, self._outcomes)
-        reward, score, moves, cards, won, terminated, truncated, reason = self._report()
+        reason, points, score, moves, cards, legal = _advance(
+            self._states, index, self._encoding.flags, row, self._mask
+        )
+        won = cards == NUM_CARDS
         info = self._info(score, moves, cards, won, REFUSALS[reason])
-        return self._encoding.views(row), reward, terminated, truncated, info
-
-    def _report(self) -> tuple[float, int, int, int, bool, bool, bool, int]:
-        """The fields of OUTCOME, as Python's own numbers."""
-        report: Any = self._outcomes.item()
-        return report
+        return self._encoding.views(row), float(points), won or legal == 0, False, info
 
     def _info(self, score: int, moves: int, cards: int, won: bool, refusal: str) -> dict[str, Any]:
         return {
@@ -330,7 +331,6 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         """
         twin = copy.copy(self)
         twin._states = determinize(self._states, rng)
-        twin._outcomes = self._outcomes.copy()
         twin._mask = self._mask.copy()
         twin._deal = ""
         twin.action_space = copy.deepcopy(self.action_space)

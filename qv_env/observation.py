@@ -28,8 +28,16 @@ from typing import NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from qv_env._jit import compiled
-from qv_env.actions import NUM_COLUMNS, NUM_FOUNDATIONS
+from qv_env._jit import compiled, inlined
+from qv_env.actions import (
+    COLUMN,
+    FOUNDATION,
+    MOVE_TABLE,
+    NUM_COLUMNS,
+    NUM_FOUNDATIONS,
+    STOCK,
+    WASTE,
+)
 from qv_env.cards import COPIES, NUM_KINDS, NUM_RANKS
 from qv_env.rules import (
     CARDS_PER_COLUMN,
@@ -144,6 +152,14 @@ class Encoding:
         return observation
 
 
+# Where things lie in a row of the `cards` observation.
+_FOUNDATIONS_AT = NUM_COLUMNS * MAX_COLUMN
+_WASTE_TOP_AT = _FOUNDATIONS_AT + NUM_FOUNDATIONS
+_WASTE_SIZE_AT = _WASTE_TOP_AT + 1
+_STOCK_SIZE_AT = _WASTE_SIZE_AT + 1
+_EXTRAS_AT = _STOCK_SIZE_AT + 1  # memory's fields, then the stock
+
+
 @compiled
 def encode(game: Game, flags: int, row: np.ndarray) -> None:
     """Write what a player may see of a game into a row.
@@ -155,24 +171,13 @@ def encode(game: Game, flags: int, row: np.ndarray) -> None:
     """
     if flags & ONEHOT:
         _encode_onehot(game, flags, row)
-    else:
-        _encode_cards(game, flags, row)
-
-
-@compiled
-def _encode_cards(game: Game, flags: int, row: np.ndarray) -> None:
-    at = 0
+        return
     for c in range(NUM_COLUMNS):
         for k in range(MAX_COLUMN):
-            row[at + k] = game["columns"][c, k]
-        at += MAX_COLUMN
-    for f in range(NUM_FOUNDATIONS):
-        row[at + f] = game["foundations"][f]
-    at += NUM_FOUNDATIONS
-    row[at] = waste_top(game)
-    row[at + 1] = game["waste_size"]
-    row[at + 2] = game["stock_size"]
-    at += 3
+            row[c * MAX_COLUMN + k] = game["columns"][c, k]
+    _encode_foundations(game, row)
+    _encode_waste_and_stock(game, row)
+    at = _EXTRAS_AT
     if flags & MEMORY:
         for k in range(STOCK_CARDS):
             row[at + k] = game["waste"][k]
@@ -180,9 +185,63 @@ def _encode_cards(game: Game, flags: int, row: np.ndarray) -> None:
         count_unseen(game, row[at : at + NUM_KINDS])
         at += NUM_KINDS
     if flags & STOCK_VISIBLE:
-        for k in range(STOCK_CARDS):
-            left = game["stock_size"] - 1 - k
-            row[at + k] = game["stock"][left] if left >= 0 else NO_CARD
+        _encode_stock(game, row, at)
+
+
+@inlined
+def encode_move(game: Game, action: int, flags: int, row: np.ndarray) -> None:
+    """Bring a row up to date after a move: what ``encode`` writes, but only what has changed.
+
+    Args:
+        game: A record of STATE, in which the move was just made.
+        action: The move.
+        flags: ONEHOT | MEMORY | STOCK_VISIBLE.
+        row: uint8, which holds the observation before the move.
+    """
+    if flags & ONEHOT:
+        _encode_onehot(game, flags, row)
+        return
+    source, s = MOVE_TABLE[action, 0], MOVE_TABLE[action, 1]
+    target, t = MOVE_TABLE[action, 2], MOVE_TABLE[action, 3]
+    if source == COLUMN:
+        row[s * MAX_COLUMN + game["heights"][s]] = NO_CARD
+    if target == COLUMN:
+        row[t * MAX_COLUMN + game["heights"][t] - 1] = column_top(game, t)
+    if source == FOUNDATION or target == FOUNDATION:
+        _encode_foundations(game, row)
+    if source in (WASTE, STOCK):
+        _encode_waste_and_stock(game, row)
+        size = game["waste_size"]
+        at = _EXTRAS_AT
+        if flags & MEMORY:
+            if source == STOCK:
+                row[at + size - 1] = waste_top(game)
+                row[at + STOCK_CARDS + waste_top(game) - 1] -= 1
+            else:
+                row[at + size] = NO_CARD
+            at += STOCK_CARDS + NUM_KINDS
+        if flags & STOCK_VISIBLE and source == STOCK:
+            _encode_stock(game, row, at)
+
+
+@inlined
+def _encode_foundations(game: Game, row: np.ndarray) -> None:
+    for f in range(NUM_FOUNDATIONS):
+        row[_FOUNDATIONS_AT + f] = game["foundations"][f]
+
+
+@inlined
+def _encode_waste_and_stock(game: Game, row: np.ndarray) -> None:
+    row[_WASTE_TOP_AT] = waste_top(game)
+    row[_WASTE_SIZE_AT] = game["waste_size"]
+    row[_STOCK_SIZE_AT] = game["stock_size"]
+
+
+@compiled
+def _encode_stock(game: Game, row: np.ndarray, at: int) -> None:
+    for k in range(STOCK_CARDS):
+        left = game["stock_size"] - 1 - k
+        row[at + k] = game["stock"][left] if left >= 0 else NO_CARD
 
 
 @compiled

@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from qv_env._jit import compiled
+from qv_env._jit import compiled, inlined
 from qv_env.actions import (
     COLUMN,
     COLUMN_TO_COLUMN,
@@ -49,7 +49,7 @@ from qv_env.actions import (
     WASTE_TO_COLUMN,
     WASTE_TO_FOUNDATION,
 )
-from qv_env.cards import COPIES, NUM_CARDS, NUM_KINDS, NUM_RANKS, NUM_SUITS
+from qv_env.cards import ACE, COPIES, NUM_CARDS, NUM_KINDS, NUM_RANKS, NUM_SUITS
 
 # ------------------------------------------------------------------------------- the material
 
@@ -85,13 +85,13 @@ STATE = np.dtype(
 Game: TypeAlias = Any  # a record of STATE
 
 
-@compiled
+@inlined
 def suit_of(card_id: int) -> int:
     """The suit (0..3) of a card id (1..52)."""
     return (card_id - 1) // NUM_RANKS
 
 
-@compiled
+@inlined
 def rank_of(card_id: int) -> int:
     """The rank (0 ace .. 12 king) of a card id (1..52)."""
     return (card_id - 1) % NUM_RANKS
@@ -120,28 +120,28 @@ def deal_cards(game: Game, deck: np.ndarray) -> None:
 # -------------------------------------------------------------------------- which card may move
 
 
-@compiled
+@inlined
 def column_top(game: Game, c: int) -> int:
     """The id of column c's top card, or 0."""
     height = game["heights"][c]
     return game["columns"][c, height - 1] if height > 0 else NO_CARD
 
 
-@compiled
+@inlined
 def waste_top(game: Game) -> int:
     """The id of the waste's top card, or 0."""
     size = game["waste_size"]
     return game["waste"][size - 1] if size > 0 else NO_CARD
 
 
-@compiled
+@inlined
 def foundation_top(game: Game, f: int) -> int:
     """The id of foundation f's top card, or 0."""
     height = game["foundations"][f]
     return (f % NUM_SUITS) * NUM_RANKS + height if height > 0 else NO_CARD
 
 
-@compiled
+@inlined
 def top_card(game: Game, kind: int, index: int) -> int:
     """The id of the card that would leave a pile (0: the pile is empty)."""
     if kind == COLUMN:
@@ -157,13 +157,21 @@ def top_card(game: Game, kind: int, index: int) -> int:
 # ---------------------------------------------------------------------------- where it may go
 
 
-@compiled
+# By a column's top card: the one card that goes on it, of its suit and one rank lower. Nothing
+# goes on an ace.
+_AWAITED_BY = np.array(
+    [NO_CARD] + [NO_CARD if card % NUM_RANKS == ACE else card for card in range(NUM_KINDS)],
+    dtype=np.uint8,
+)
+
+
+@inlined
 def awaited(top: int) -> int:
     """The one card id that goes on a column's top card (0 on an ace: nothing does)."""
-    return top - 1 if rank_of(top) > 0 else NO_CARD
+    return _AWAITED_BY[top]
 
 
-@compiled
+@inlined
 def accepting_foundation(game: Game, card_id: int) -> int:
     """The foundation that a card goes to, the left one of two, or -1 where none accepts it."""
     suit, rank = suit_of(card_id), rank_of(card_id)
@@ -189,7 +197,7 @@ REFUSALS = (
 )
 
 
-@compiled
+@inlined
 def refusal(game: Game, action: int) -> int:
     """Which rule refuses an action (an index of REFUSALS), or 0 where it is legal.
 
@@ -214,15 +222,38 @@ def refusal(game: Game, action: int) -> int:
 
 # ------------------------------------------------------------------- all legal actions at once
 
-# Ten columns as bits, spread to ten bytes: what a row of the mask looks like.
-_SPREAD = np.array(
-    [[bits >> c & 1 for c in range(NUM_COLUMNS)] for bits in range(1 << NUM_COLUMNS)],
-    dtype=np.int8,
-)
-_ALL_COLUMNS = (1 << NUM_COLUMNS) - 1
+# A set of cards is one word, whose bit i stands for card id i. Most positions have few legal
+# moves; whole sets tell at once which of the loops below have anything to find.
+_CARD = np.array([0] + [1 << card_id for card_id in range(1, NUM_KINDS + 1)], dtype=np.uint64)
+_AWAITED = _CARD[_AWAITED_BY]  # by a column's top card: the card that it awaits
+_SHOWN = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint64)  # a foundation's top card
+_NEXT = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint64)  # and the one that it awaits
+for _f in range(NUM_FOUNDATIONS):
+    _ids = 1 + (_f % NUM_SUITS) * NUM_RANKS + np.arange(NUM_RANKS)
+    _SHOWN[_f, 1:] = _NEXT[_f, :-1] = _CARD[_ids]
 
 
-@compiled
+@inlined
+def _mark_columns(game: Game, card_id: int, mask: np.ndarray, first: int, source: int) -> int:
+    """Mark the moves of a card to each column that accepts it; return how many there are.
+
+    Args:
+        game: A record of STATE.
+        card_id: The card.
+        mask: Gets the marks.
+        first: The action that moves the card to column 0.
+        source: The column that the card comes from, which its actions leave out; else 10.
+    """
+    count = 0
+    for d in range(NUM_COLUMNS):
+        top = column_top(game, d)
+        if d != source and (top == NO_CARD or _AWAITED[top] == _CARD[card_id]):
+            mask[first + (d if d < source else d - 1)] = 1
+            count += 1
+    return count
+
+
+@inlined
 def legal_actions(game: Game, mask: np.ndarray) -> int:
     """Write the mask of legal actions and return how many there are.
 
@@ -230,63 +261,60 @@ def legal_actions(game: Game, mask: np.ndarray) -> int:
         game: A record of STATE.
         mask: int8 (192,), or (112,) where take-backs are not allowed: 1 where legal, else 0.
     """
-    waiting = np.zeros(NUM_KINDS + 1, dtype=np.uint16)  # by card id: the columns that await it
-    empty = 0  # the columns that take any card
-    for c in range(NUM_COLUMNS):
-        top = column_top(game, c)
-        if top == NO_CARD:
-            empty |= 1 << c
-        else:
-            waiting[awaited(top)] |= np.uint16(1 << c)
-    mask[:] = 0
+    for action in range(mask.size):
+        mask[action] = 0
     count = 0
-
     if game["stock_size"] > 0:
         mask[DRAW] = 1
         count += 1
 
+    tops = np.uint64(0)  # the columns' top cards
+    in_columns = np.uint64(0)  # the cards that columns await
+    on_foundations = np.uint64(0)  # the cards that foundations await
+    shown = np.uint64(0)  # the foundations' top cards
+    empty = False  # whether a column takes any card
+    for c in range(NUM_COLUMNS):
+        top = column_top(game, c)
+        tops |= _CARD[top]
+        in_columns |= _AWAITED[top]
+        empty |= top == NO_CARD
+    for f in range(NUM_FOUNDATIONS):
+        height = game["foundations"][f]
+        on_foundations |= _NEXT[f, height]
+        shown |= _SHOWN[f, height]
+
     card_id = waste_top(game)
     if card_id != NO_CARD:
-        columns = waiting[card_id] | empty
-        for c in range(NUM_COLUMNS):
-            mask[WASTE_TO_COLUMN + c] = _SPREAD[columns, c]
-            count += _SPREAD[columns, c]
-        if accepting_foundation(game, card_id) >= 0:
+        if _CARD[card_id] & on_foundations:
             mask[WASTE_TO_FOUNDATION] = 1
             count += 1
+        if empty or _CARD[card_id] & in_columns:
+            count += _mark_columns(game, card_id, mask, WASTE_TO_COLUMN, NUM_COLUMNS)
 
-    for s in range(NUM_COLUMNS):
-        card_id = column_top(game, s)
-        if card_id == NO_CARD:
-            continue
-        if accepting_foundation(game, card_id) >= 0:
-            mask[COLUMN_TO_FOUNDATION + s] = 1
-            count += 1
-        columns = waiting[card_id] | empty
-        if columns:
-            row = COLUMN_TO_COLUMN + (NUM_COLUMNS - 1) * s
-            for d in range(NUM_COLUMNS):
-                if d != s and columns >> d & 1:
-                    mask[row + (d if d < s else d - 1)] = 1
-                    count += 1
-
-    if mask.size == NUM_ACTIONS:
+    if tops & on_foundations:
+        for s in range(NUM_COLUMNS):
+            if _CARD[column_top(game, s)] & on_foundations:
+                mask[COLUMN_TO_FOUNDATION + s] = 1
+                count += 1
+    if empty or tops & in_columns:
+        for s in range(NUM_COLUMNS):
+            card_id = column_top(game, s)
+            if card_id != NO_CARD and (empty or _CARD[card_id] & in_columns):
+                first = COLUMN_TO_COLUMN + (NUM_COLUMNS - 1) * s
+                count += _mark_columns(game, card_id, mask, first, s)
+    if mask.size == NUM_ACTIONS and (empty or shown & in_columns):
         for f in range(NUM_FOUNDATIONS):
             card_id = foundation_top(game, f)
-            if card_id == NO_CARD:
-                continue
-            columns = waiting[card_id] | empty
-            if columns:
-                for d in range(NUM_COLUMNS):
-                    mask[FOUNDATION_TO_COLUMN + NUM_COLUMNS * f + d] = _SPREAD[columns, d]
-                    count += _SPREAD[columns, d]
+            if card_id != NO_CARD and (empty or _CARD[card_id] & in_columns):
+                first = FOUNDATION_TO_COLUMN + NUM_COLUMNS * f
+                count += _mark_columns(game, card_id, mask, first, NUM_COLUMNS)
     return count
 
 
 # ------------------------------------------------------------------------------- making a move
 
 
-@compiled
+@inlined
 def play(game: Game, action: int) -> int:
     """Make a legal move and return the change of the score.
 
@@ -333,7 +361,25 @@ def play(game: Game, action: int) -> int:
     return points
 
 
-@compiled
+@inlined
+def attempt(game: Game, action: int) -> tuple[int, int]:
+    """Make a move if it is legal; an illegal one changes nothing.
+
+    Args:
+        game: A record of STATE.
+        action: 0..191.
+
+    Returns:
+        Which rule refused the action (an index of REFUSALS; 0 where none did), and the change of
+        the score.
+    """
+    reason = refusal(game, action)
+    if reason != LEGAL:
+        return reason, 0
+    return reason, play(game, action)
+
+
+@inlined
 def foundation_cards(game: Game) -> int:
     """How many cards are on the foundations (0..104)."""
     total = 0
@@ -342,7 +388,7 @@ def foundation_cards(game: Game) -> int:
     return total
 
 
-@compiled
+@inlined
 def is_won(game: Game) -> bool:
     """Whether all 104 cards are on the foundations."""
     return foundation_cards(game) == NUM_CARDS

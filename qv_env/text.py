@@ -140,17 +140,17 @@ def parse_state(text: str) -> np.ndarray:
 
 def _parse_line(game: Game, key: str, rest: str) -> None:
     if key in ("score", "moves"):
-        value = int(rest)
+        value = _count(rest)
         if not 0 <= value < 1 << 31:
             raise ValueError(f"{key} is out of range")
         game[key] = value
     elif key == "foundations":
-        heights = [int(word) for word in rest.split()]
+        heights = [_count(word) for word in rest.split()]
         if len(heights) != NUM_FOUNDATIONS or not all(0 <= h <= NUM_RANKS for h in heights):
             raise ValueError(f"there are {NUM_FOUNDATIONS} foundations of 0..{NUM_RANKS} cards")
         game["foundations"] = heights
     elif key == "stock" and rest.endswith("unseen"):
-        size = int(rest.removesuffix("unseen"))
+        size = _count(rest.removesuffix("unseen"))
         if not 0 <= size <= STOCK_CARDS:
             raise ValueError(f"the stock holds 0..{STOCK_CARDS} cards")
         game["stock_size"] = size
@@ -175,6 +175,13 @@ def _parse_line(game: Game, key: str, rest: str) -> None:
         game["heights"][c] = len(cards)
     else:
         raise ValueError("no such line in a board")
+
+
+def _count(text: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{digits!r} is not a number of digits 0 to 9")
+    return int(digits)
 
 
 def _check_state(game: Game) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -26,88 +26,149 @@ from qv_env.env import (
     chosen_deal,
     code_of,
 )
-from qv_env.rules import REFUSALS, STATE
-from qv_env.stepping import OUTCOME, advance, begin
+from qv_env.observation import encode, encode_move
+from qv_env.rules import (
+    LEGAL,
+    REFUSALS,
+    STATE,
+    attempt,
+    deal_cards,
+    foundation_cards,
+    legal_actions,
+)
 from qv_env.suites import Deals
 from qv_env.text import board_text
 
 _REFUSAL_TEXTS = np.array(REFUSALS, dtype=object)
+
+# The numbers of a batch's infos, by the names of their arrays below.
 _NUMBERS = ("score", "moves", "foundation_cards", "won")
 
 _DRAWN = -2  # in an array of deals: draw one from the pool
 
 
+class _Arrays(NamedTuple):
+    """All that a batch of n games consists of, as compiled code takes it."""
+
+    states: np.ndarray  # rules.STATE (n,)
+    streams: np.ndarray  # deals.STREAM (n,): where resets draw deals from
+    deal: np.ndarray  # int64 (n,), -1 for an explicit deck
+    elapsed: np.ndarray  # int64 (n,): steps in the episode
+    rows: np.ndarray  # uint8 (n, size): the observations
+    masks: np.ndarray  # int8 (n, num_actions)
+    reward: np.ndarray  # float64 (n,)
+    score: np.ndarray  # int64 (n,)
+    moves: np.ndarray  # int64 (n,)
+    foundation_cards: np.ndarray  # int64 (n,)
+    won: np.ndarray  # bool (n,)
+    terminated: np.ndarray  # bool (n,)
+    truncated: np.ndarray  # bool (n,)
+    ended: np.ndarray  # bool (n,): by the last step, and not reset yet
+    refusal: np.ndarray  # uint8 (n,), indices of rules.REFUSALS
+
+
+def _new_arrays(num_envs: int, row_size: int, num_actions: int) -> _Arrays:
+    def zeros(kind: Any, *shape: int) -> np.ndarray:
+        return np.zeros((num_envs, *shape), dtype=kind)
+
+    return _Arrays(
+        states=zeros(STATE),
+        streams=zeros(STREAM),
+        deal=np.full(num_envs, -1, dtype=np.int64),
+        elapsed=zeros(np.int64),
+        rows=zeros(np.uint8, row_size),
+        masks=zeros(np.int8, num_actions),
+        reward=zeros(np.float64),
+        score=zeros(np.int64),
+        moves=zeros(np.int64),
+        foundation_cards=zeros(np.int64),
+        won=zeros(np.bool_),
+        terminated=zeros(np.bool_),
+        truncated=zeros(np.bool_),
+        ended=zeros(np.bool_),
+        refusal=zeros(np.uint8),
+    )
+
+
 @compiled
-def _reset_games(
-    low: int,
-    high: int,
+def _begin(arrays: _Arrays, i: int, deck: np.ndarray, flags: int) -> None:
+    """Start a game of a deck in environment i."""
+    game = arrays.states[i]
+    deal_cards(game, deck)
+    encode(game, flags, arrays.rows[i])
+    legal_actions(game, arrays.masks[i])
+    arrays.elapsed[i] = 0
+    arrays.reward[i] = 0.0
+    arrays.score[i] = 0
+    arrays.moves[i] = 0
+    arrays.foundation_cards[i] = 0
+    arrays.won[i] = False
+    arrays.terminated[i] = False
+    arrays.truncated[i] = False
+    arrays.ended[i] = False
+    arrays.refusal[i] = LEGAL
+
+
+@compiled
+def _draw_games(
+    arrays: _Arrays,
     chosen: np.ndarray,
     pool_start: int,
     pool_size: int,
     pool_numbers: np.ndarray,
-    streams: np.ndarray,
-    states: np.ndarray,
-    deals: np.ndarray,
-    elapsed: np.ndarray,
     flags: int,
-    rows: np.ndarray,
-    masks: np.ndarray,
-    outcomes: np.ndarray,
 ) -> None:
-    """Start a new game from the pool in each environment low..high - 1 that is chosen."""
+    """Start a game from the pool in each environment that is chosen (bool (n,))."""
     deck = np.empty(NUM_CARDS, dtype=np.uint8)
-    for i in range(low, high):
+    for i in range(len(chosen)):
         if chosen[i]:
-            raw = next_raw(streams[i])
-            deals[i] = pick(raw, pool_start, pool_size, pool_numbers)
-            shuffle(np.uint64(deals[i]), deck)
-            elapsed[i] = 0
-            begin(states[i], deck, flags, rows[i], masks[i], outcomes[i])
+            raw = next_raw(arrays.streams[i])
+            arrays.deal[i] = pick(raw, pool_start, pool_size, pool_numbers)
+            shuffle(np.uint64(arrays.deal[i]), deck)
+            _begin(arrays, i, deck, flags)
 
 
 @compiled
-def _deal_games(
-    decks: np.ndarray,
-    chosen: np.ndarray,
-    states: np.ndarray,
-    elapsed: np.ndarray,
-    flags: int,
-    rows: np.ndarray,
-    masks: np.ndarray,
-    outcomes: np.ndarray,
-) -> None:
-    """Start a game of decks[i] in each environment that is chosen."""
+def _deal_games(arrays: _Arrays, chosen: np.ndarray, decks: np.ndarray, flags: int) -> None:
+    """Start a game of decks[i] in each environment i that is chosen (bool (n,))."""
     for i in range(len(chosen)):
         if chosen[i]:
-            elapsed[i] = 0
-            begin(states[i], decks[i], flags, rows[i], masks[i], outcomes[i])
+            _begin(arrays, i, decks[i], flags)
 
 
 @compiled
 def _find_outside(actions: np.ndarray, idle: np.ndarray, num_actions: int) -> int:
     """The first environment whose action is outside the space, or -1; idle ones take none."""
+    outside = 0
     for i in range(len(actions)):
-        if not idle[i] and not 0 <= actions[i] < num_actions:
-            return i
+        outside += not (idle[i] or 0 <= actions[i] < num_actions)
+    if outside:
+        for i in range(len(actions)):
+            if not (idle[i] or 0 <= actions[i] < num_actions):
+                return i
     return -1
 
 
 @compiled
 def _step_games(
+    arrays: _Arrays,
     low: int,
     high: int,
     actions: np.ndarray,
     idle: np.ndarray,
     limit: int,
-    states: np.ndarray,
-    elapsed: np.ndarray,
     flags: int,
-    rows: np.ndarray,
-    masks: np.ndarray,
-    outcomes: np.ndarray,
-    ended: np.ndarray,
 ) -> tuple[int, int]:
     """Step each environment low..high - 1 that is not idle.
+
+    Args:
+        arrays: The batch.
+        low: First environment.
+        high: Last environment + 1.
+        actions: int64 (n,), each within the action space.
+        idle: bool (n,): environments that were just reset instead.
+        limit: Steps after which an episode is truncated; -1 for never.
+        flags: What observations hold.
 
     Returns:
         How many episodes ended, and how many actions were refused.
@@ -116,16 +177,29 @@ def _step_games(
     num_refused = 0
     for i in range(low, high):
         if idle[i]:
-            ended[i] = False
             continue
-        outcome = outcomes[i]
-        advance(states[i], actions[i], flags, rows[i], masks[i], outcome)
-        elapsed[i] += 1
-        if limit > 0 and elapsed[i] >= limit:
-            outcome["truncated"] = True
-        ended[i] = outcome["terminated"] or outcome["truncated"]
-        num_ended += ended[i]
-        num_refused += outcome["refusal"] != 0
+        game = arrays.states[i]
+        action = actions[i]
+        reason, points = attempt(game, action)
+        if reason == LEGAL:
+            encode_move(game, action, flags, arrays.rows[i])
+        legal = legal_actions(game, arrays.masks[i])
+        cards = foundation_cards(game)
+        arrays.elapsed[i] += 1
+        won = cards == NUM_CARDS
+        terminated = won or legal == 0
+        truncated = 0 < limit <= arrays.elapsed[i]
+        arrays.reward[i] = points
+        arrays.score[i] = game["score"]
+        arrays.moves[i] = game["moves"]
+        arrays.foundation_cards[i] = cards
+        arrays.won[i] = won
+        arrays.terminated[i] = terminated
+        arrays.truncated[i] = truncated
+        arrays.ended[i] = terminated or truncated
+        arrays.refusal[i] = reason
+        num_ended += terminated or truncated
+        num_refused += reason != LEGAL
     return num_ended, num_refused
 
 
@@ -198,19 +272,24 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
 
-        self._states = np.zeros(num_envs, dtype=STATE)
-        self._streams = np.zeros(num_envs, dtype=STREAM)
+        self._arrays = _new_arrays(num_envs, variant.encoding.size, variant.num_actions)
         self._seeds: list[int | None] = [None] * num_envs
         self._seeded = np.zeros(num_envs, dtype=np.bool_)
-        self._deals = np.full(num_envs, -1, dtype=np.int64)
-        self._elapsed = np.zeros(num_envs, dtype=np.int64)
-        self._rows = np.zeros((num_envs, variant.encoding.size), dtype=np.uint8)
-        self._masks = np.zeros((num_envs, variant.num_actions), dtype=np.int8)
-        self._outcomes = np.zeros(num_envs, dtype=OUTCOME)
-        self._ended = np.zeros(num_envs, dtype=np.bool_)  # by the last step, not yet reset
         self._num_ended = 0
-        self._idle = np.zeros(num_envs, dtype=np.bool_)
+        self._none_idle = np.zeros(num_envs, dtype=np.bool_)
         self._executor: tuple[int, ThreadPoolExecutor] | None = None
+        self._prepare_views()
+
+    def _prepare_views(self) -> None:
+        """Make what ``copy=False`` hands out again and again: live arrays, closed to writing."""
+        arrays = self._arrays
+        self._live_observation = self._encoding.views(_closed(arrays.rows))
+        live = {"action_mask": arrays.masks, "deal": arrays.deal}
+        live |= {name: getattr(arrays, name) for name in _NUMBERS}
+        live["refusal"] = np.full(self.num_envs, "", dtype=object)
+        everywhere = _closed(np.ones(self.num_envs, dtype=np.bool_))
+        self._live_infos: dict[str, Any] = {key: _closed(array) for key, array in live.items()}
+        self._live_infos |= {f"_{key}": everywhere for key in live}
 
     # --------------------------------------------------------------------------------- Gymnasium
 
@@ -244,25 +323,15 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             single_seed = seeds[i]
             if single_seed is not None or not self._seeded[i]:
                 generator, used = seeding.np_random(single_seed)
-                store_stream(generator.bit_generator, self._streams[i])
+                store_stream(generator.bit_generator, self._arrays.streams[i])
                 self._seeds[i], self._seeded[i] = used, True
         drawn = chosen & (numbers == _DRAWN)
-        self._reset_from_pool(drawn)
+        self._draw(drawn)
         if decks is not None:
             given = chosen & ~drawn
-            self._deals[given] = numbers[given]
-            _deal_games(
-                decks,
-                given,
-                self._states,
-                self._elapsed,
-                self._encoding.flags,
-                self._rows,
-                self._masks,
-                self._outcomes,
-            )
-        self._ended[chosen] = False
-        self._num_ended = int(self._ended.sum())
+            self._arrays.deal[given] = numbers[given]
+            _deal_games(self._arrays, given, decks, self._encoding.flags)
+        self._num_ended = int(np.count_nonzero(self._arrays.ended))
         return self._observation(), self._infos(chosen, any_refused=False)
 
     def step(
@@ -283,35 +352,36 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
                 of shape (num_envs,); nothing has changed. In ``DISABLED`` mode also: a game that
                 ended was not reset.
         """
-        idle = self._idle
+        arrays = self._arrays
+        idle = self._none_idle
         if self._num_ended and self.autoreset_mode == AutoresetMode.DISABLED:
             raise ValueError(
-                f"environment {int(np.argmax(self._ended))} has ended; with"
+                f"environment {int(np.argmax(arrays.ended))} has ended; with"
                 " autoreset_mode=DISABLED reset it before the next step (options 'reset_mask')"
             )
         resets = self._num_ended > 0 and self.autoreset_mode == AutoresetMode.NEXT_STEP
         if resets:
-            idle = self._ended.copy()
+            idle = arrays.ended.copy()
         taken = self._checked_actions(actions, idle)
         if resets:
-            self._reset_from_pool(idle)
+            self._draw(idle)
 
         self._num_ended, num_refused = self._run_step(taken, idle)
-        outcomes = self._outcomes
-        rewards = outcomes["reward"].copy()
-        terminations = outcomes["terminated"].copy()
-        truncations = outcomes["truncated"].copy()
-        infos: dict[str, Any] = {}
+        rewards = arrays.reward.copy()
+        terminations = arrays.terminated.copy()
+        truncations = arrays.truncated.copy()
+        final: dict[str, Any] = {}
         if self._num_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
-            infos.update(self._final(self._ended, num_refused > 0))
-            self._reset_from_pool(self._ended)
-            num_refused = int(np.count_nonzero(outcomes["refusal"]))
-        infos.update(self._infos(None, num_refused > 0))
+            ended = arrays.ended.copy()
+            final = self._final(ended, num_refused > 0)
+            self._draw(ended)
+            self._num_ended = 0
+        infos = final | self._infos(None, num_refused > 0)
         return self._observation(), rewards, terminations, truncations, infos
 
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""
-        return self._masks.astype(np.bool_)
+        return self._arrays.masks.astype(np.bool_)
 
     def render(self) -> tuple[str, ...] | None:
         """Return each game's board as text with ``render_mode="ansi"``, else None."""
@@ -319,7 +389,8 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             gym.logger.warn("render() was called, but no render_mode was given.")
             return None
         return tuple(
-            board_text(self._states[i], code_of(int(self._deals[i]))) for i in range(self.num_envs)
+            board_text(state, code_of(int(deal)))
+            for state, deal in zip(self._arrays.states, self._arrays.deal, strict=True)
         )
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -331,7 +402,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """Copies of the generators that the environments draw their deals from, as they stand."""
-        return tuple(np.random.Generator(load_stream(stream)) for stream in self._streams)
+        return tuple(np.random.Generator(load_stream(stream)) for stream in self._arrays.streams)
 
     @property
     def np_random_seed(self) -> tuple[int | None, ...]:  # type: ignore[override]
@@ -339,15 +410,15 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return tuple(self._seeds)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_executor": None}
+        state = self.__dict__.copy()
+        for name in ("_executor", "_live_observation", "_live_infos"):
+            del state[name]
+        return state
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> QuaranteVoleursVectorEnv:
-        from copy import deepcopy
-
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin
-        twin.__dict__.update(deepcopy(self.__getstate__(), memo))
-        return twin
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._executor = None
+        self._prepare_views()
 
     # ----------------------------------------------------------------------------- what goes in
 
@@ -423,41 +494,16 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
     # ------------------------------------------------------------------------------ the kernels
 
-    def _reset_from_pool(self, chosen: np.ndarray) -> None:
+    def _draw(self, chosen: np.ndarray) -> None:
+        """Start a game from the pool in each environment that is chosen."""
         pool = self._pool
-        _reset_games(
-            0,
-            self.num_envs,
-            chosen,
-            pool.start,
-            pool.size,
-            pool.numbers,
-            self._streams,
-            self._states,
-            self._deals,
-            self._elapsed,
-            self._encoding.flags,
-            self._rows,
-            self._masks,
-            self._outcomes,
-        )
+        flags = self._encoding.flags
+        _draw_games(self._arrays, chosen, pool.start, pool.size, pool.numbers, flags)
 
     def _run_step(self, actions: np.ndarray, idle: np.ndarray) -> tuple[int, int]:
         def part(low: int, high: int) -> tuple[int, int]:
-            return _step_games(
-                low,
-                high,
-                actions,
-                idle,
-                self._limit,
-                self._states,
-                self._elapsed,
-                self._encoding.flags,
-                self._rows,
-                self._masks,
-                self._outcomes,
-                self._ended,
-            )
+            limit, flags = self._limit, self._encoding.flags
+            return _step_games(self._arrays, low, high, actions, idle, limit, flags)
 
         threads = min(self.num_threads, self.num_envs)
         if threads == 1:
@@ -476,52 +522,56 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
     # ---------------------------------------------------------------------------- what comes out
 
-    def _out(self, array: np.ndarray) -> np.ndarray:
-        """An array as it is handed out: a copy, or a live view that cannot be written to."""
-        if self.copy:
-            return array.copy()
-        view = array.view()
-        view.flags.writeable = False
-        return view
-
     def _observation(self) -> Observation:
-        return self._encoding.views(self._out(self._rows))
+        if not self.copy:
+            return self._live_observation
+        return self._encoding.views(self._arrays.rows.copy())
 
     def _infos(self, chosen: np.ndarray | None, any_refused: bool) -> dict[str, Any]:
         """The infos of all environments, or, after a reset, of those chosen (others zeroed)."""
-        infos: dict[str, Any] = {
-            "action_mask": self._out(self._masks),
-            "deal": self._out(self._deals),
-        }
+        arrays = self._arrays
+        if not self.copy and chosen is None:
+            infos = self._live_infos.copy()
+            if any_refused:
+                infos["refusal"] = _REFUSAL_TEXTS[arrays.refusal]
+            return infos
+        infos = {"action_mask": arrays.masks.copy(), "deal": arrays.deal.copy()}
         for name in _NUMBERS:
-            infos[name] = self._out(self._outcomes[name])
+            infos[name] = getattr(arrays, name).copy()
         if any_refused:
-            infos["refusal"] = _REFUSAL_TEXTS[self._outcomes["refusal"]]
+            infos["refusal"] = _REFUSAL_TEXTS[arrays.refusal]
         else:
             infos["refusal"] = np.full(self.num_envs, "", dtype=object)
-        return self._with_keys(infos, chosen)
-
-    def _with_keys(self, infos: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
-        """Add the ``_key`` arrays, and blank the entries of environments that are not chosen."""
-        if chosen is None or chosen.all():
-            return infos | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in infos}
-        for key, array in infos.items():
-            blank = array.copy()
-            blank[~chosen] = None if key == "refusal" else 0
-            infos[key] = blank
-        return infos | {f"_{key}": chosen.copy() for key in infos}
+        return _with_keys(infos, chosen)
 
     def _final(self, ended: np.ndarray, any_refused: bool) -> dict[str, Any]:
         """``final_obs`` and ``final_info`` of the episodes that just ended, before their reset."""
         final_obs = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
-            final_obs[i] = self._encoding.views(self._rows[i].copy())
+            final_obs[i] = self._encoding.views(self._arrays.rows[i].copy())
         return {
             "final_obs": final_obs,
             "_final_obs": ended.copy(),
             "final_info": self._infos(ended, any_refused),
             "_final_info": ended.copy(),
         }
+
+
+def _closed(array: np.ndarray) -> np.ndarray:
+    """A view of an array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _with_keys(infos: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
+    """Add the ``_key`` arrays to infos, and blank the entries of environments not chosen."""
+    if chosen is None or chosen.all():
+        keys = np.ones((len(infos), len(infos["deal"])), dtype=np.bool_)
+        return infos | {f"_{key}": row for key, row in zip(infos, keys, strict=True)}
+    for key, array in infos.items():
+        array[~chosen] = None if key == "refusal" else 0
+    return infos | {f"_{key}": chosen.copy() for key in infos}
 
 
 def _positive(name: str, value: Any) -> int:
