@@ -14,7 +14,8 @@
 ================  ============================================================================
 
 A row depends on the player, the deal, the seed and the step limit alone: not on the other players
-and deals, nor on how many games are played at a time.
+and deals, nor on how many games are played at a time. (A network's sums may round differently in
+batches of another size or on another processor; there a near tie can fall the other way.)
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import json
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -119,9 +121,7 @@ def run_benchmark(
     numbers = [int(deal) for deal in deals]
     if not players or not numbers:
         raise ValueError("a benchmark needs at least one player and one deal")
-    if len(set(numbers)) != len(numbers):
-        twice = next(deal for place, deal in enumerate(numbers) if deal in numbers[:place])
-        raise ValueError(f"deal {deal_code(twice)} is there twice")
+    _check_different(numbers)
     rows: list[dict[str, Any]] = []
     seconds: dict[str, float] = {}
     console = Console(stderr=True)
@@ -168,6 +168,13 @@ def run_benchmark(
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame.attrs["seconds"] = seconds
     return frame
+
+
+def _check_different(deals: Sequence[int]) -> None:
+    """Refuse a deal that is there twice: intervals count each deal as a new one."""
+    (deal, times), *_ = Counter(deals).most_common(1)
+    if times > 1:
+        raise ValueError(f"deal {deal_code(deal)} is there twice")
 
 
 def _progress_bar(console: Console, shown: bool) -> Progress:
@@ -281,16 +288,17 @@ def compare_scores(frame: pd.DataFrame, first: str, second: str, seed: int = 0) 
 # --------------------------------------------------------------------------------------- texts
 
 
-def interval_text(interval: Interval, scale: float = 1.0, unit: str = "") -> str:
+def interval_text(interval: Interval, scale: float = 1.0, unit: str = "", digits: int = 1) -> str:
     """Return an interval for people, such as ``345.1 (338.0 to 352.3)``.
 
     Args:
         interval: The interval.
         scale: What its numbers are multiplied by, such as 100 for per cent.
         unit: What stands after the last number.
+        digits: Digits after the point.
     """
     estimate, low, high = (
-        f"{scale * value:.1f}" for value in (interval.estimate, interval.low, interval.high)
+        f"{scale * value:.{digits}f}" for value in (interval.estimate, interval.low, interval.high)
     )
     return f"{estimate} ({low} to {high}){unit}"
 
@@ -317,7 +325,7 @@ def table_cells(summaries: Mapping[str, PlayerSummary]) -> list[list[str]]:
             interval_text(summary.mean_score),
             f"{100 * summary.share_of_maximum:.1f} %",
             f"{summary.wins:,} of {summary.deals:,}",
-            interval_text(summary.win_rate, 100, " %"),
+            interval_text(summary.win_rate, 100, " %", digits=2),
             interval_text(summary.mean_foundation_cards),
             f"{summary.mean_steps:.1f}",
             f"{100 * summary.truncated:.1f} %",
@@ -591,7 +599,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             progress=True,
         )
         command = shlex.join(["python", "-m", "agents.benchmark", *arguments])
-        summaries = write_results(folder, frame, command, options.overwrite)
+        try:
+            summaries = write_results(folder, frame, command, options.overwrite)
+        except OSError as error:
+            parser.error(str(error))
     except KeyboardInterrupt:
         if made and not any(folder.iterdir()):
             folder.rmdir()
@@ -603,7 +614,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _interrupted() -> int:
-    print("interrupted: no results were written", file=sys.stderr)
+    print("interrupted", file=sys.stderr)
     return 130
 
 
@@ -619,7 +630,9 @@ def _chosen_deals(options: argparse.Namespace) -> tuple[str, list[int]]:
     chosen = deals[: options.limit]
     if len(chosen) > MOST_DEALS:
         raise ValueError(f"{len(chosen):,} deals are more than {MOST_DEALS:,}: --limit")
-    return name, [int(deal) for deal in chosen]
+    numbers = [int(deal) for deal in chosen]
+    _check_different(numbers)
+    return name, numbers
 
 
 def _chosen_players(names: Sequence[str]) -> dict[str, Player]:

@@ -17,7 +17,7 @@ from qv_env.rules import MAX_SCORE
 # Okabe and Ito's colours, told apart by colour-blind people as well; black and yellow are left
 # out since one of them vanishes on each background. Line styles tell the same apart in grey.
 _LIGHT_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-_DARK_COLORS = ("#56B4E9", "#E69F00", "#2BC09A", "#E59AC4", "#4A9FE0", "#F08A4B")
+_DARK_COLORS = ("#56B4E9", "#E69F00", "#2BC09A", "#E59AC4", "#F0E442", "#F08A4B")
 _STYLES = ("-", "--", "-.", ":")
 
 _DPI = 150
@@ -39,11 +39,16 @@ _THEMES = {
 
 
 def _label(text: str) -> str:
-    """A text as matplotlib shows it: dollars would begin a formula, and long ones do not fit."""
+    """A text as matplotlib shows it whole.
+
+    Dollars would begin a formula, what begins with "_" is left out of legends, and long texts do
+    not fit: these are cut in the middle.
+    """
     if len(text) > _LONGEST_LABEL:
         half = _LONGEST_LABEL // 2 - 1
         text = f"{text[:half]}…{text[-half:]}"
-    return text.replace("$", r"\$")
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def _styled(axes: Axes, theme: _Theme) -> None:
@@ -176,8 +181,7 @@ def learning_plot(
     for place, (name, level) in enumerate(baselines.items(), start=len(lines)):
         color, style = _look(theme, place)
         axes.axhspan(level.low, level.high, color=color, alpha=0.12, linewidth=0)
-        # A leading blank, since matplotlib leaves names that begin with "_" out of legends.
-        label = f" {_label(name)}: {level.estimate:.1f}"
+        label = f"{_label(name)}: {level.estimate:.1f}"
         axes.axhline(level.estimate, linestyle=style, color=color, linewidth=1.5, label=label)
     axes.set_xlabel("environment steps trained")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

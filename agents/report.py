@@ -39,7 +39,7 @@ PLAYS = {
     "sample": "its actions are sampled from the policy's probabilities",
     "argmax": "it takes the likeliest action, even where that goes round in circles",
     "argmax-new": "it takes the likeliest action that does not return to a position already seen"
-    " in the episode",
+    " in the episode; where there is none, it goes to the one seen least often",
 }
 
 

@@ -1,0 +1,377 @@
+"""The random and greedy players, and the loop in which players meet the environment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from agents.evaluation import game_rng, play_deals
+from agents.players import make_player
+from agents.players.base import Player, Uniforms, sample_rows
+from agents.players.greedy import GreedyPlayer
+from agents.players.random import RandomPlayer
+from qv_env import QuaranteVoleursEnv, action_name, cards_text, deck_of, parse_cards
+from qv_env.actions import NUM_ACTIONS, NUM_COLUMNS
+from qv_env.cards import COPIES, NUM_KINDS
+from qv_env.observation import Encoding, encode
+from qv_env.rules import (
+    COLUMN_CARDS,
+    STOCK_CARDS,
+    foundation_cards,
+    is_won,
+    legal_actions,
+    new_game,
+    play,
+    refusal,
+)
+from qv_env.text import parse_state
+
+DEALS = range(100, 130)
+
+
+def episodes_by_deal(player, deals, **options):
+    return {e.deal: e for e in play_deals(player, deals, record=True, **options)}
+
+
+# ---------------------------------------------------------------------------------- by name
+
+
+def test_players_by_name():
+    assert isinstance(make_player("random"), RandomPlayer)
+    assert isinstance(make_player("greedy"), GreedyPlayer)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nobody", "no player 'nobody'; there are random, greedy, ppo"),
+        ("", "no player ''"),
+        ("random,play=argmax", "no path and no settings"),
+        ("greedy:file", "no path and no settings"),
+        ("ppo", "names no policy"),
+        ("ppo:x,argmax", "'argmax' is not key=value"),
+        ("ppo:x,=argmax", "'=argmax' is not key=value"),
+    ],
+)
+def test_unknown_players_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        make_player(name)
+
+
+# ------------------------------------------------------------------------ games from end to end
+
+
+@pytest.mark.parametrize("player", ["random", "greedy"])
+def test_recorded_games_replay_by_the_rules(player):
+    episodes = list(play_deals(make_player(player), DEALS, record=True, num_seats=8))
+    assert sorted(e.index for e in episodes) == list(range(len(DEALS)))
+    for episode in episodes:
+        assert episode.deal == DEALS[episode.index]
+        game = new_game(deck_of(episode.deal))[0]
+        for action in episode.actions:
+            assert refusal(game, action) == 0
+            play(game, action)
+        assert episode.steps == len(episode.actions)
+        assert episode.score == game["score"]
+        assert episode.foundation_cards == foundation_cards(game)
+        assert episode.won == is_won(game)
+        stuck = legal_actions(game, np.zeros(NUM_ACTIONS, dtype=np.int8)) == 0
+        assert episode.truncated == (episode.steps == 500 and not stuck and not episode.won)
+        assert episode.truncated or stuck or episode.won
+
+
+@pytest.mark.parametrize("player", ["random", "greedy"])
+def test_a_game_does_not_depend_on_the_other_seats(player):
+    alone = episodes_by_deal(make_player(player), DEALS, seed=4, num_seats=1)
+    for seats in (7, 64):
+        together = episodes_by_deal(make_player(player), DEALS[::-1], seed=4, num_seats=seats)
+        assert {d: e.actions for d, e in together.items()} == {
+            d: e.actions for d, e in alone.items()
+        }
+
+
+def test_seeds_matter_to_the_random_player_only():
+    for name, differs in (("random", True), ("greedy", False)):
+        one, other = (episodes_by_deal(make_player(name), DEALS[:3], seed=s) for s in (0, 1))
+        assert (one[DEALS[0]].actions != other[DEALS[0]].actions) == differs
+
+
+def test_a_player_can_play_again():
+    player = RandomPlayer()
+    assert episodes_by_deal(player, DEALS[:3]) == episodes_by_deal(player, DEALS[:3])
+
+
+def test_the_step_limit_is_told_apart_from_an_end():
+    for episode in play_deals(RandomPlayer(), DEALS[:5], max_episode_steps=20):
+        assert (episode.steps, episode.truncated, episode.won) == (20, True, False)
+
+
+def test_no_deals_are_no_episodes():
+    assert list(play_deals(RandomPlayer(), [])) == []
+
+
+def test_a_deal_may_be_played_twice():
+    first, second = play_deals(RandomPlayer(), [5, 5], record=True)
+    assert (first.actions, {first.index, second.index}) == (second.actions, {0, 1})
+
+
+class _Cheat(Player):
+    """Draws, whether it may or not."""
+
+    name = "cheat"
+
+    def act(self, seats, observation, mask):
+        return np.zeros(len(seats), dtype=int)
+
+
+def test_an_illegal_choice_is_an_error_that_names_it():
+    with pytest.raises(ValueError, match="player cheat chose action 0 in deal 77"):
+        list(play_deals(_Cheat(), [77]))
+
+
+class _Thinker(GreedyPlayer):
+    """A greedy player that claims to have thought."""
+
+    def act(self, seats, observation, mask):
+        actions = super().act(seats, observation, mask)
+        self.thought = np.zeros(mask.shape)
+        self.thought[np.arange(len(seats)), actions] = 0.75
+        self.thought[:, 3] += 0.25
+        return actions
+
+    def insight(self):
+        return {"value": np.full(len(self.thought), 12.5), "probabilities": self.thought}
+
+
+def test_what_a_player_thought_is_recorded():
+    (episode,) = play_deals(_Thinker(), [8], record=True)
+    assert episode.values == [12.5] * episode.steps
+    assert len(episode.likeliest) == episode.steps
+    for action, likeliest in zip(episode.actions, episode.likeliest, strict=True):
+        if action != 3:
+            assert likeliest == [(action, 0.75), (3, 0.25)]
+
+
+# ------------------------------------------------------------------------- nothing hidden is used
+
+
+def _course(player, deck, rng, draws):
+    """A player's actions in a game of an explicit deck, up to and with a number of draws."""
+    env = QuaranteVoleursEnv(**player.env_kwargs)
+    observation, info = env.reset(options={"deck": deck})
+    player.prepare(1)
+    player.start(0, rng)
+    actions, drawn = [], 0
+    for _ in range(400):
+        batch = {key: array[None] for key, array in observation.items()}
+        action = int(player.act(np.array([0]), batch, info["action_mask"][None])[0])
+        actions.append(action)
+        drawn += action == 0
+        observation, _, terminated, _, info = env.step(action)
+        if drawn > draws or terminated:
+            break
+    return actions
+
+
+@pytest.mark.parametrize("player", ["random", "greedy"])
+@pytest.mark.parametrize("known", [0, 1, 10])
+def test_choices_do_not_depend_on_the_hidden_order(player, known):
+    differs = False
+    for deal in range(3):
+        deck = deck_of(deal).tolist()
+        twin = deck[: COLUMN_CARDS + known] + deck[COLUMN_CARDS + known :][::-1]
+        assert twin != deck
+        courses = [_course(make_player(player), d, game_rng(9, deal), known) for d in (deck, twin)]
+        # Up to and with the draw that turns up the first card that differs.
+        assert courses[0] == courses[1]
+        assert courses[0].count(0) == known + 1
+        longer = [_course(make_player(player), d, game_rng(9, deal), 40) for d in (deck, twin)]
+        differs |= longer[0] != longer[1]
+    assert differs  # once the cards are seen, they do matter
+
+
+# ------------------------------------------------------------------------------ the random player
+
+
+def test_the_random_player_is_uniform_over_legal_actions():
+    seats, rounds = 50, 400
+    player = RandomPlayer()
+    player.prepare(seats)
+    for seat in range(seats):
+        player.start(seat, game_rng(0, seat))
+    legal = np.array([0, 3, 11, 12, 50, 111, 191])
+    mask = np.zeros((seats, NUM_ACTIONS), dtype=np.int8)
+    mask[:, legal] = 1
+    counts = np.zeros(NUM_ACTIONS, dtype=int)
+    for _ in range(rounds):
+        counts += np.bincount(player.act(np.arange(seats), {}, mask), minlength=NUM_ACTIONS)
+    assert counts.sum() == counts[legal].sum() == seats * rounds
+    assert stats.chisquare(counts[legal]).pvalue > 0.001
+
+
+def test_sampling_follows_the_weights_and_never_takes_a_zero():
+    weights = np.array([[0, 1, 0, 3, 0]] * 4)
+    assert sample_rows(weights, np.array([0.0, 0.2499, 0.25, 1 - 2**-53])).tolist() == [1, 1, 3, 3]
+    # Sums that floats do not hold exactly: the largest number below 1 still finds a place.
+    rng = np.random.default_rng(0)
+    weights = rng.random((1000, 192)) * (rng.random((1000, 192)) < 0.05)
+    weights[:, 7] = 1e-3
+    for uniform in (0.0, 1 - 2**-53):
+        chosen = sample_rows(weights, np.full(1000, uniform))
+        assert (weights[np.arange(1000), chosen] > 0).all()
+
+
+def test_each_seat_draws_its_own_numbers_in_order():
+    uniforms = Uniforms(3)
+    for seat in range(3):
+        uniforms.start(seat, np.random.default_rng(seat))
+    drawn = {seat: [] for seat in range(3)}
+    which = np.random.default_rng(7)
+    for _ in range(600):  # more than one block each
+        seats = np.flatnonzero(which.random(3) < 0.7)
+        for seat, number in zip(seats.tolist(), uniforms.draw(seats), strict=True):
+            drawn[seat].append(number)
+    for seat, numbers in drawn.items():
+        assert numbers == np.random.default_rng(seat).random(len(numbers)).tolist()
+        assert len(numbers) > 256
+    uniforms.start(1, np.random.default_rng(1))
+    assert uniforms.draw(np.array([1]))[0] == drawn[1][0]  # a new game begins its stream anew
+
+
+# ------------------------------------------------------------------------------ the greedy player
+
+
+def position(columns, foundations="0 0 0 0 0 0 0 0", waste="", stock=0):
+    """A position as observation and mask, of one game.
+
+    The cards that are not named lie in the stock (as many as ``stock`` says), the rest under the
+    waste's named cards.
+
+    Args:
+        columns: Texts of cards, from the first column on; missing ones are empty.
+        foundations: Heights.
+        waste: The waste's upper cards, top card last.
+        stock: Cards in the stock.
+    """
+    left = dict.fromkeys(range(NUM_KINDS), COPIES)
+    for f, height in enumerate(foundations.split()):
+        for rank in range(int(height)):
+            left[f % 4 * 13 + rank] -= 1
+    for card in parse_cards(" ".join([*columns, waste])):
+        left[card] -= 1
+    assert min(left.values()) >= 0
+    rest = [card for card, copies in left.items() for _ in range(copies)]
+    assert len(rest) >= stock
+    under = cards_text(rest[: len(rest) - stock])
+    assert waste or not under, "the waste's top card is to be named"
+    lines = [f"foundations {foundations}", f"stock {stock} unseen", f"waste {under} {waste}"]
+    columns = [*columns, *[""] * (NUM_COLUMNS - len(columns))]
+    lines += [f"column {c} {cards}" for c, cards in enumerate(columns, start=1)]
+    game = parse_state("\n".join(lines))[0]
+    encoding = Encoding("cards", memory=False, stock_visible=False)
+    row = np.zeros((1, encoding.size), dtype=np.uint8)
+    encode(game, encoding.flags, row[0])
+    mask = np.zeros((1, NUM_ACTIONS), dtype=np.int8)
+    legal_actions(game, mask[0])
+    return encoding.views(row), mask
+
+
+def greedy(*arguments, **options):
+    observation, mask = position(*arguments, **options)
+    (action,) = GreedyPlayer().act(np.array([0]), observation, mask)
+    assert mask[0, action]
+    return action_name(int(action))
+
+
+# Ten columns of which no card can go anywhere: no two of one suit are neighbours in rank.
+STILL = ["KS", "TS", "7S", "4S", "KH", "TH", "7H", "4H", "KD", "TD"]
+
+
+def still(**changes):
+    """STILL with some columns replaced: ``c3="AS"``."""
+    columns = list(STILL)
+    for name, cards in changes.items():
+        columns[int(name[1:]) - 1] = cards
+    return columns
+
+
+def test_the_still_position_is_still():
+    assert greedy(STILL, waste="2C", stock=STOCK_CARDS) == "draw"
+
+
+def test_a_foundation_comes_first_and_the_leftmost_column_before_the_others():
+    # Also there: the 9S from column 2 could join the TS, the waste's ace could go up.
+    columns = still(c1="TS", c2="9S", c5="AS", c7="AH")
+    assert greedy(columns, waste="AC", stock=50) == "c5>f"
+
+
+def test_the_waste_goes_to_a_foundation_before_columns_are_joined():
+    columns = still(c1="TS", c2="9S")
+    assert greedy(columns, waste="AC", stock=50) == "w>f"
+
+
+def test_a_column_joins_in_suit_before_the_waste_is_placed():
+    columns = still(c2="9S", c3="TS")
+    assert greedy(columns, waste="3H", stock=50) == "c2>c3"
+
+
+def test_the_shortest_column_joins_first():
+    assert greedy(still(c1="KC QD 9S", c2="JC 9S", c3="TS"), waste="2C", stock=50) == "c2>c3"
+    assert greedy(still(c1="JC 9S", c2="KC QD 9S", c3="TS"), waste="2C", stock=50) == "c1>c3"
+
+
+def test_of_two_targets_the_longest_is_joined():
+    assert greedy(still(c2="9S", c3="TS", c5="5C 2D TS"), waste="2C", stock=50) == "c2>c5"
+    assert greedy(still(c2="9S", c3="5C 2D TS", c5="TS"), waste="2C", stock=50) == "c2>c3"
+
+
+def test_cards_that_lie_in_suit_stay():
+    assert greedy(still(c2="TS 9S", c3="KC TS"), waste="2C", stock=50) == "draw"
+
+
+def test_a_card_in_suit_still_goes_to_a_foundation():
+    columns = still(c2="3S 2S")
+    assert greedy(columns, foundations="1 0 0 0 0 0 0 0", waste="2C", stock=50) == "c2>f"
+
+
+def test_the_waste_goes_to_the_longest_column_that_takes_it():
+    assert greedy(still(c2="TS", c3="5C TS", c5=""), waste="9S", stock=50) == "w>c3"
+    assert greedy(still(c2="5C TS", c3="TS", c1=""), waste="9S", stock=50) == "w>c2"
+
+
+def test_else_the_waste_goes_to_the_leftmost_empty_column():
+    assert greedy(still(c4="", c8=""), waste="2C", stock=50) == "w>c4"
+
+
+def test_cards_do_not_wander_to_empty_columns_while_there_is_a_stock():
+    columns = ["4S KS", "4S TS", "4H 7S", "", "4H KH", "4D TH", "4D 7H", "4C KD", "4C TD", ""]
+    assert greedy(columns, foundations="3 3 3 3 3 3 3 3", stock=STOCK_CARDS) == "draw"
+
+
+def test_where_there_is_nothing_else_the_smallest_action_is_taken():
+    # What can move lies in suit already (9S, 9H); nothing is left to draw.
+    columns = ["KS", "TS 9S", "KC TS", "QH", "JD", "TH 9H", "QC TH", "KD", "8C", "JC"]
+    foundations = "6 6 6 6 6 6 6 6"
+    _, mask = position(columns, foundations, waste="8D")
+    assert [action_name(int(a)) for a in np.flatnonzero(mask[0])] == ["c2>c3", "c6>c7"]
+    assert greedy(columns, foundations, waste="8D") == "c2>c3"
+
+
+def test_a_batch_is_played_as_each_game_alone():
+    positions = [
+        position(still(c1="TS", c2="9S", c5="AS", c7="AH"), waste="AC", stock=50),
+        position(still(c2="9S", c3="TS"), waste="3H", stock=50),
+        position(still(c4="", c8=""), waste="2C", stock=50),
+    ]
+    observation = {
+        key: np.concatenate([seen[key] for seen, _ in positions]) for key in positions[0][0]
+    }
+    mask = np.concatenate([mask for _, mask in positions])
+    names = [action_name(int(a)) for a in GreedyPlayer().act(np.arange(3), observation, mask)]
+    assert names == ["c5>f", "c2>c3", "w>c4"]
+
+
+def test_the_greedy_player_needs_no_generator():
+    episodes = [e.actions for e in play_deals(GreedyPlayer(), [1, 2], seed=5, record=True)]
+    assert episodes == [e.actions for e in play_deals(GreedyPlayer(), [1, 2], record=True)]
