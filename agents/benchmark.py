@@ -45,7 +45,6 @@ from rich.progress import (
 )
 
 from agents.evaluation import Episode, play_deals
-from agents.files import write_bytes, write_json, write_text
 from agents.players import Player, make_player
 from agents.plots import score_plot
 from agents.provenance import git_state, package_versions
@@ -59,6 +58,7 @@ from agents.stats import (
     proportion_interval,
 )
 from qv_env import MAX_EPISODE_STEPS, deal_code, deal_number, suite
+from qv_env.files import write_bytes, write_json, write_text
 from qv_env.rules import MAX_SCORE
 from qv_env.suites import SUITE_SIZES, deal_pool
 

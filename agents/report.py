@@ -29,9 +29,9 @@ from agents.benchmark import (
     summarize,
     table_cells,
 )
-from agents.files import write_bytes, write_text
 from agents.plots import learning_plot, score_plot
 from agents.stats import CONFIDENCE, PairedDifference
+from qv_env.files import write_bytes, write_text
 
 REPORT_HTML, REPORT_MARKDOWN = "report.html", "report.md"
 

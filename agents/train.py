@@ -33,11 +33,11 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 
 from agents.config import ConfigError, RunConfig, load_config
 from agents.evaluation import play_deals
-from agents.files import replacing, write_json, write_text
 from agents.players.ppo import POLICY_FILE, PPOPlayer, policy_class_of, save_policy
 from agents.provenance import git_state, package_versions
 from agents.stats import mean_interval, proportion_interval
 from qv_env import suite
+from qv_env.files import replacing, write_json, write_text
 from qv_env.sb3 import make_sb3_env
 
 CONFIG_FILE = "config.yaml"

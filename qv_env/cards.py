@@ -43,7 +43,8 @@ def parse_card(text: str) -> int:
     Raises:
         ValueError: The text names no card; the message says why.
     """
-    cleaned = text.strip().upper() if text.isascii() else ""
+    cleaned = text.strip()
+    cleaned = cleaned.upper() if cleaned.isascii() else cleaned  # "ſ" would become "S"
     if cleaned.startswith("10"):
         cleaned = "T" + cleaned[2:]
     if len(cleaned) != 2:

@@ -45,9 +45,8 @@ def parse_code(code: str) -> int:
     Raises:
         ValueError: The text is no code; the message says what is wrong with it.
     """
-    if not code.isascii():
-        raise ValueError(f"deal code {code!r} has characters outside ASCII")
-    cleaned = code.strip().upper()
+    cleaned = code.strip()
+    cleaned = cleaned.upper() if cleaned.isascii() else cleaned  # "ß" would become "SS"
     if not cleaned.startswith(CODE_PREFIX):
         raise ValueError(f"deal code {code!r} does not start with {CODE_PREFIX}")
     digits = cleaned[len(CODE_PREFIX) :]

@@ -15,13 +15,19 @@ from qv_env.actions import NUM_ACTIONS, NUM_ACTIONS_WITHOUT_TAKE_BACK
 from qv_env.cards import NUM_CARDS
 from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, pick
 from qv_env.observation import Encoding, encode
+from qv_env.render.layout import last_move
+from qv_env.render.pixels import draw
+from qv_env.render.window import Window
 from qv_env.rules import (
+    LEGAL,
     REFUSALS,
     STATE,
+    Game,
     attempt,
     deal_cards,
     determinize,
     foundation_cards,
+    is_won,
     legal_actions,
 )
 from qv_env.suites import DealPool, Deals, deal_pool
@@ -30,7 +36,7 @@ from qv_env.text import board_text
 ENV_ID = "QuaranteVoleurs-v0"
 MAX_EPISODE_STEPS = 500  # unless ``max_episode_steps`` says otherwise
 
-RENDER_MODES = ("ansi",)
+RENDER_MODES = ("ansi", "rgb_array", "human")
 
 Observation = np.ndarray | dict[str, np.ndarray]
 
@@ -119,6 +125,24 @@ def chosen_deal(options: dict[str, Any] | None) -> tuple[int, np.ndarray] | None
 def code_of(number: int) -> str:
     """Return the code of a deal number, or ``""`` for -1, an explicit deck."""
     return deal_code(number) if number >= 0 else ""
+
+
+def picture(
+    game: Game, deal: str, before: Game | None, reason: int, mask: np.ndarray
+) -> np.ndarray:
+    """Return what ``render_mode="rgb_array"`` shows of a game: uint8 (640, 960, 3).
+
+    Args:
+        game: A record of STATE.
+        deal: The deal's code, or ``""``.
+        before: The record before the last step, whose move is marked; None marks nothing.
+        reason: Which rule refused the last action, an index of REFUSALS.
+        mask: int8, the legal actions.
+    """
+    note = REFUSALS[reason]
+    if not note and not mask.any() and not is_won(game):
+        note = "no legal move is left"
+    return draw(game, deal, None if before is None else last_move(before, game), note)
 
 
 class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
@@ -215,7 +239,12 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     - `deals`: the pool of deals: `None` for the training half (numbers below 2^34), a suite's name
       (`dev-200`, `test-1000`, `test-10000`), `"lo:hi"` for the numbers lo to hi - 1, or a list of
       codes or numbers.
-    - `render_mode`: `None` or `"ansi"`, a board as text.
+    - `render_mode`: `None`, `"ansi"`, a board as text, `"rgb_array"`, a picture of the table as
+      uint8 (640, 960, 3) (needs Pillow, the extra `render`), or `"human"`, the same picture in a
+      window, shown by `reset` and `step` themselves, `metadata["render_fps"]` a second (needs
+      pygame-ce, the extra `human`). The pictures mark what the last step moved, and name the rule
+      that refused it. Who closes the window with its X ends nothing: the game goes on, unseen and
+      at full speed, until `close()`.
 
     A keyword or option with a value it cannot have is a ValueError that names it.
 
@@ -245,9 +274,13 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         self.observation_space = variant.encoding.space
         self.action_space = variant.action_space
         self._num_actions = variant.num_actions
-        self._deal = ""
+        self._deal: str | None = None  # until the first reset
         self._states = np.zeros(1, dtype=STATE)
         self._mask = np.zeros(variant.num_actions, dtype=np.int8)
+        # For pictures: the position before the last step, and which rule refused it.
+        self._before: np.ndarray | None = None
+        self._reason = LEGAL
+        self._window: Window | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -276,6 +309,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         self._deal = code_of(number)
         row = np.empty(self._encoding.size, dtype=np.uint8)
         _begin(self._states, deck, self._encoding.flags, row, self._mask)
+        if self.render_mode is not None:
+            self._watch(None, LEGAL)
         return self._encoding.views(row), self._info(0, 0, 0, False, "")
 
     def step(self, action: SupportsIndex) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -290,20 +325,27 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
 
         Raises:
             ValueError: The action is outside the action space; nothing has changed.
+            gymnasium.error.ResetNeeded: The environment was never reset.
         """
+        if self._deal is None:
+            raise gym.error.ResetNeeded("reset the environment before the first step")
         try:
             index = operator.index(action)
         except TypeError:
             index = -1
         if not 0 <= index < self._num_actions:
             raise ValueError(f"action {action!r} is not an integer in 0..{self._num_actions - 1}")
+        before = None if self.render_mode is None else self._states.copy()
         row = np.empty(self._encoding.size, dtype=np.uint8)
         reason, points, score, moves, cards, legal = _advance(
             self._states, index, self._encoding.flags, row, self._mask
         )
-        won = cards == NUM_CARDS
-        info = self._info(score, moves, cards, won, REFUSALS[reason])
-        return self._encoding.views(row), float(points), won or legal == 0, False, info
+        if before is not None:
+            self._watch(before, int(reason))
+        won = bool(cards == NUM_CARDS)
+        # Where numba is switched off, these are NumPy's numbers.
+        info = self._info(int(score), int(moves), int(cards), won, REFUSALS[reason])
+        return self._encoding.views(row), float(points), won or bool(legal == 0), False, info
 
     def _info(self, score: int, moves: int, cards: int, won: bool, refusal: str) -> dict[str, Any]:
         return {
@@ -324,7 +366,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         """Return a copy of the environment with the unseen cards in a new random order.
 
         For planners: the copy knows neither the hidden order nor the deal nor the generator that
-        draws this environment's next deals.
+        draws this environment's next deals. It opens no window: its ``render_mode`` is None where
+        this environment's is ``"human"``.
 
         Args:
             rng: Where the order, and the copy's own generator, are drawn from.
@@ -333,15 +376,52 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         twin._states = determinize(self._states, rng)
         twin._mask = self._mask.copy()
         twin._deal = ""
+        twin._before, twin._reason, twin._window = None, LEGAL, None
+        if self.render_mode == "human":
+            twin.render_mode = None
         twin.action_space = copy.deepcopy(self.action_space)
         twin.observation_space = copy.deepcopy(self.observation_space)
         twin._np_random = np.random.Generator(np.random.PCG64(int(rng.integers(1 << 63))))
         twin._np_random_seed = None
         return twin
 
-    def render(self) -> str | None:
-        """Return the board as text with ``render_mode="ansi"``, else None."""
+    def render(self) -> str | np.ndarray | None:
+        """Return the position as the render mode says.
+
+        Returns:
+            ``"ansi"``: the board as text. ``"rgb_array"``: a picture, uint8 (640, 960, 3).
+            ``"human"``: None; the window is drawn anew, without a pause.
+
+        Raises:
+            gymnasium.error.DependencyNotInstalled: Pillow or pygame-ce is missing.
+        """
         if self.render_mode == "ansi":
-            return board_text(self._states[0], self._deal)
+            return board_text(self._states[0], self._deal or "")
+        if self.render_mode == "rgb_array":
+            return self._picture()
+        if self.render_mode == "human":
+            self._show(None)
+            return None
         gym.logger.warn("render() was called, but no render_mode was given to the environment.")
         return None
+
+    def _watch(self, before: np.ndarray | None, reason: int) -> None:
+        """Take note of what a picture marks, and show it where there is a window."""
+        self._before, self._reason = before, reason
+        if self.render_mode == "human":
+            self._show(self.metadata["render_fps"])
+
+    def _picture(self) -> np.ndarray:
+        before = None if self._before is None else self._before[0]
+        return picture(self._states[0], self._deal or "", before, self._reason, self._mask)
+
+    def _show(self, fps: float | None) -> None:
+        if self._window is None:
+            self._window = Window()
+        if not self._window.dismissed:
+            self._window.show([self._picture()], fps)
+
+    def close(self) -> None:
+        """Close the window, where there is one."""
+        if self._window is not None:
+            self._window.close()

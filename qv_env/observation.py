@@ -188,6 +188,10 @@ def encode(game: Game, flags: int, row: np.ndarray) -> None:
         _encode_stock(game, row, at)
 
 
+# NumPy's uint8 would wrap around, or overflow, in index arithmetic where no compiler widens it:
+# counts are made np.int64 first.
+
+
 @inlined
 def encode_move(game: Game, action: int, flags: int, row: np.ndarray) -> None:
     """Bring a row up to date after a move: what ``encode`` writes, but only what has changed.
@@ -201,22 +205,22 @@ def encode_move(game: Game, action: int, flags: int, row: np.ndarray) -> None:
     if flags & ONEHOT:
         _encode_onehot(game, flags, row)
         return
-    source, s = MOVE_TABLE[action, 0], MOVE_TABLE[action, 1]
-    target, t = MOVE_TABLE[action, 2], MOVE_TABLE[action, 3]
+    source, target = MOVE_TABLE[action, 0], MOVE_TABLE[action, 2]
+    s, t = int(MOVE_TABLE[action, 1]), int(MOVE_TABLE[action, 3])
     if source == COLUMN:
-        row[s * MAX_COLUMN + game["heights"][s]] = NO_CARD
+        row[s * MAX_COLUMN + np.int64(game["heights"][s])] = NO_CARD
     if target == COLUMN:
-        row[t * MAX_COLUMN + game["heights"][t] - 1] = column_top(game, t)
+        row[t * MAX_COLUMN + np.int64(game["heights"][t]) - 1] = column_top(game, t)
     if source == FOUNDATION or target == FOUNDATION:
         _encode_foundations(game, row)
     if source in (WASTE, STOCK):
         _encode_waste_and_stock(game, row)
-        size = game["waste_size"]
+        size = np.int64(game["waste_size"])
         at = _EXTRAS_AT
         if flags & MEMORY:
             if source == STOCK:
                 row[at + size - 1] = waste_top(game)
-                row[at + STOCK_CARDS + waste_top(game) - 1] -= 1
+                row[at + STOCK_CARDS + np.int64(waste_top(game)) - 1] -= 1
             else:
                 row[at + size] = NO_CARD
             at += STOCK_CARDS + NUM_KINDS
@@ -239,15 +243,15 @@ def _encode_waste_and_stock(game: Game, row: np.ndarray) -> None:
 
 @compiled
 def _encode_stock(game: Game, row: np.ndarray, at: int) -> None:
+    size = np.int64(game["stock_size"])
     for k in range(STOCK_CARDS):
-        left = game["stock_size"] - 1 - k
-        row[at + k] = game["stock"][left] if left >= 0 else NO_CARD
+        row[at + k] = game["stock"][size - 1 - k] if k < size else NO_CARD
 
 
 @compiled
 def _set_card(row: np.ndarray, at: int, card_id: int) -> None:
     if card_id != NO_CARD:
-        row[at + card_id - 1] = 1
+        row[at + np.int64(card_id) - 1] = 1
 
 
 @compiled
@@ -260,16 +264,16 @@ def _encode_onehot(game: Game, flags: int, row: np.ndarray) -> None:
             at += NUM_KINDS
         _set_card(row, at, column_top(game, c))
         at += NUM_KINDS
-        row[at + game["heights"][c]] = 1
+        row[at + np.int64(game["heights"][c])] = 1
         at += MAX_COLUMN + 1
     for f in range(NUM_FOUNDATIONS):
-        row[at + game["foundations"][f]] = 1
+        row[at + np.int64(game["foundations"][f])] = 1
         at += NUM_RANKS + 1
     _set_card(row, at, waste_top(game))
     at += NUM_KINDS
-    row[at + game["waste_size"]] = 1
+    row[at + np.int64(game["waste_size"])] = 1
     at += STOCK_CARDS + 1
-    row[at + game["stock_size"]] = 1
+    row[at + np.int64(game["stock_size"])] = 1
     at += STOCK_CARDS + 1
     if flags & MEMORY:
         for k in range(STOCK_CARDS):

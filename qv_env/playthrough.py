@@ -29,10 +29,8 @@ import operator
 import os
 import re
 import reprlib
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,6 +39,7 @@ from qv_env._jit import compiled
 from qv_env.actions import ACTION_NAMES, NUM_ACTIONS
 from qv_env.cards import NUM_CARDS, NUM_KINDS
 from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, parse_code
+from qv_env.files import write_bytes
 from qv_env.rules import LEGAL, REFUSALS, is_won, new_game, play, refusal
 
 FORMAT = "quarante-voleurs-playthrough"
@@ -243,7 +242,7 @@ class Playthrough:
         content = self.text().encode()
         if len(content) > MAX_FILE_SIZE:
             raise PlaythroughError(f"{os.fspath(path)}: {_too_large(len(content))}")
-        _write_whole(Path(os.path.realpath(path)), content)
+        write_bytes(os.path.realpath(path), content)
 
 
 class Recorder:
@@ -618,29 +617,3 @@ def _json(value: Any, sort_keys: bool = False) -> str:
 def _too_large(size: int | None = None) -> str:
     had = "more than" if size is None else f"{size} bytes, more than"
     return f"the file has {had} the {MAX_FILE_SIZE} bytes that a playthrough may have"
-
-
-# ------------------------------------------------------------------------------------ writing
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    # Created with the usual permissions, unlike what tempfile makes; the name is nobody's yet.
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    with contextlib.suppress(OSError):  # not every system lets a folder be synced
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

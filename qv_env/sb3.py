@@ -174,8 +174,17 @@ class QuaranteVoleursVecEnv(VecEnv):
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""
         return self.batch.action_masks()
 
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """Return a picture of each game, uint8 (640, 960, 3), with ``render_mode="rgb_array"``."""
+        if self.render_mode != "rgb_array":
+            gym.logger.warn("get_images() needs render_mode='rgb_array'.")
+            return [None] * self.num_envs
+        frames = self.batch.render()
+        assert frames is not None
+        return frames
+
     def close(self) -> None:
-        """Stop the batch's threads."""
+        """Stop the batch's threads and close its window."""
         self.batch.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:

@@ -196,6 +196,8 @@ def _check_state(game: Game) -> None:
     for card in range(NUM_KINDS):
         if counts[card + 1] > COPIES:
             raise ValueError(f"the board holds {card_text(card)} {counts[card + 1]} times")
+    if int(game["stock_size"]) + int(game["waste_size"]) > STOCK_CARDS:
+        raise ValueError(f"stock and waste hold more than {STOCK_CARDS} cards together")
     unseen = np.empty(NUM_KINDS, dtype=np.uint8)
     count_unseen(game, unseen)
     if unseen.sum() != game["stock_size"]:

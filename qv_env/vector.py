@@ -25,8 +25,10 @@ from qv_env.env import (
     checked_render_mode,
     chosen_deal,
     code_of,
+    picture,
 )
 from qv_env.observation import encode, encode_move
+from qv_env.render.window import MAX_TABLES, Window
 from qv_env.rules import (
     LEGAL,
     REFUSALS,
@@ -221,7 +223,8 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         autoreset_mode: A ``gymnasium.vector.AutoresetMode`` or its value: ``NEXT_STEP``,
             ``SAME_STEP`` or ``DISABLED``.
         num_threads: How many threads share a step; results do not depend on it.
-        render_mode: None or ``"ansi"``.
+        render_mode: As for the single environment; with ``"human"`` the first 16 games are shown
+            in one window.
         observation: As for the single environment; so are the following.
         memory: ...
         stock_visible: ...
@@ -258,6 +261,8 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         if max_episode_steps != -1:
             max_episode_steps = _positive("max_episode_steps", max_episode_steps)
         self._limit = int(max_episode_steps)
+        if not isinstance(copy, (bool, np.bool_)):
+            raise ValueError(f"copy is True or False, not {copy!r}")
         self.copy = bool(copy)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
@@ -274,10 +279,13 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
         self._arrays = _new_arrays(num_envs, variant.encoding.size, variant.num_actions)
         self._seeds: list[int | None] = [None] * num_envs
-        self._seeded = np.zeros(num_envs, dtype=np.bool_)
+        self._started = np.zeros(num_envs, dtype=np.bool_)  # reset at least once
+        self._all_started = False
         self._num_ended = 0
         self._none_idle = np.zeros(num_envs, dtype=np.bool_)
         self._executor: tuple[int, ThreadPoolExecutor] | None = None
+        self._before: np.ndarray | None = None  # for pictures: the games before the last step
+        self._window: Window | None = None
         self._prepare_views()
 
     def _prepare_views(self) -> None:
@@ -321,10 +329,11 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
         for i in np.flatnonzero(chosen):
             single_seed = seeds[i]
-            if single_seed is not None or not self._seeded[i]:
+            if single_seed is not None or not self._started[i]:
                 generator, used = seeding.np_random(single_seed)
                 store_stream(generator.bit_generator, self._arrays.streams[i])
-                self._seeds[i], self._seeded[i] = used, True
+                self._seeds[i], self._started[i] = used, True
+        self._all_started = bool(self._started.all())
         drawn = chosen & (numbers == _DRAWN)
         self._draw(drawn)
         if decks is not None:
@@ -332,6 +341,11 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             self._arrays.deal[given] = numbers[given]
             _deal_games(self._arrays, given, decks, self._encoding.flags)
         self._num_ended = int(np.count_nonzero(self._arrays.ended))
+        if self.render_mode is not None:
+            before = self._arrays.states.copy()
+            if self._before is not None:
+                before[~chosen] = self._before[~chosen]
+            self._watch(before)
         return self._observation(), self._infos(chosen, any_refused=False)
 
     def step(
@@ -348,12 +362,15 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             (num_envs,), infos.
 
         Raises:
+            gymnasium.error.ResetNeeded: A game was never reset.
             ValueError: An action is outside the action space, or the array is not one of integers
                 of shape (num_envs,); nothing has changed. In ``DISABLED`` mode also: a game that
                 ended was not reset.
         """
         arrays = self._arrays
         idle = self._none_idle
+        if not self._all_started:
+            raise gym.error.ResetNeeded("reset the environments before the first step")
         if self._num_ended and self.autoreset_mode == AutoresetMode.DISABLED:
             raise ValueError(
                 f"environment {int(np.argmax(arrays.ended))} has ended; with"
@@ -363,6 +380,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         if resets:
             idle = arrays.ended.copy()
         taken = self._checked_actions(actions, idle)
+        before = None if self.render_mode is None else arrays.states.copy()
         if resets:
             self._draw(idle)
 
@@ -377,24 +395,60 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             self._draw(ended)
             self._num_ended = 0
         infos = final | self._infos(None, num_refused > 0)
+        if before is not None:
+            self._watch(before)
         return self._observation(), rewards, terminations, truncations, infos
 
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""
         return self._arrays.masks.astype(np.bool_)
 
-    def render(self) -> tuple[str, ...] | None:
-        """Return each game's board as text with ``render_mode="ansi"``, else None."""
-        if self.render_mode != "ansi":
-            gym.logger.warn("render() was called, but no render_mode was given.")
+    def render(self) -> tuple[Any, ...] | None:
+        """Return every game as the render mode says.
+
+        Returns:
+            ``"ansi"``: the boards as text. ``"rgb_array"``: pictures, uint8 (640, 960, 3) each.
+            ``"human"``: None; the window is drawn anew, without a pause.
+
+        Raises:
+            gymnasium.error.DependencyNotInstalled: Pillow or pygame-ce is missing.
+        """
+        if self.render_mode == "ansi":
+            return tuple(
+                board_text(state, code_of(int(deal)))
+                for state, deal in zip(self._arrays.states, self._arrays.deal, strict=True)
+            )
+        if self.render_mode == "rgb_array":
+            return tuple(self._picture(i) for i in range(self.num_envs))
+        if self.render_mode == "human":
+            self._show(None)
             return None
-        return tuple(
-            board_text(state, code_of(int(deal)))
-            for state, deal in zip(self._arrays.states, self._arrays.deal, strict=True)
-        )
+        gym.logger.warn("render() was called, but no render_mode was given.")
+        return None
+
+    def _watch(self, before: np.ndarray) -> None:
+        """Take note of what pictures mark, and show them where there is a window."""
+        self._before = before
+        if self.render_mode == "human":
+            self._show(self.metadata["render_fps"])
+
+    def _picture(self, i: int) -> np.ndarray:
+        arrays = self._arrays
+        before = None if self._before is None else self._before[i]
+        code = code_of(int(arrays.deal[i]))
+        return picture(arrays.states[i], code, before, int(arrays.refusal[i]), arrays.masks[i])
+
+    def _show(self, fps: float | None) -> None:
+        if self._window is None:
+            self._window = Window()
+        if not self._window.dismissed:
+            shown = range(min(self.num_envs, MAX_TABLES))
+            self._window.show([self._picture(i) for i in shown], fps)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the threads."""
+        """Stop the threads and close the window."""
+        if self._window is not None:
+            self._window.close()
         if self._executor is not None:
             self._executor[1].shutdown()
             self._executor = None

@@ -18,11 +18,11 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from torch import Tensor
 
 from agents.config import PLAYS
-from agents.files import write_bytes
 from agents.networks import observation_tensors
 from agents.players.base import Player, Uniforms, sample_rows
 from agents.policies import TablePolicy, masked_log_probs
 from qv_env.env import Variant
+from qv_env.files import write_bytes
 from qv_env.observation import visible_states
 from qv_env.rules import Game, play
 

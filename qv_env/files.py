@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -44,13 +45,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def _sync_folder(folder: Path) -> None:
     """Make a new name in a folder last through a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError):  # not every system lets a folder be synced
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

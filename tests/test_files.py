@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from agents.files import replacing, write_bytes, write_json, write_text
 from agents.provenance import git_state, package_versions
+from qv_env.files import replacing, write_bytes, write_json, write_text
 
 
 def test_what_was_written_is_there_and_nothing_else(tmp_path):

@@ -1,0 +1,111 @@
+"""What ``make train`` runs: train, evaluate beside the baselines, write a report to look at.
+
+    python -m agents.quick [--config configs/quick.yaml] [--suite test-1000] [--out DIR]
+
+Everything lands in one folder, a new one each time: the run, the benchmark's results, a report,
+and one playthrough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from agents.benchmark import run_benchmark, write_results
+from agents.config import ConfigError, load_config
+from agents.players import make_player
+from agents.report import write_report
+from agents.train import Interrupted, Run, RunError
+from agents.watch import watch
+from qv_env import suite
+from qv_env.suites import SUITE_SIZES
+
+_AGENT, _BASELINES = "ppo", ("greedy", "random")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m agents.quick", description=__doc__)
+    parser.add_argument("--config", default="configs/quick.yaml", help="one run's YAML file")
+    parser.add_argument("--suite", default="test-1000", choices=list(SUITE_SIZES))
+    parser.add_argument("--limit", type=int, help="evaluate on this many of its deals only")
+    parser.add_argument("--out", type=Path, help="folder (default: runs/quick/TIME)")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. seed=1")
+    options = parser.parse_intermixed_args(arguments)
+    out = options.out or Path("runs/quick") / datetime.now().strftime("%Y%m%d-%H%M%S")
+    try:
+        configs = load_config(options.config, options.overrides)
+        if len(configs) != 1:
+            raise ConfigError("one seed, not several")
+        return _quick(configs[0], out, options)
+    except (ConfigError, RunError) as error:
+        print(f"agents.quick: {error}", file=sys.stderr)
+        return 2
+    except Interrupted as error:
+        print(
+            f"stopped by {error}; to go on:\n  .venv/bin/python -m agents.train {options.config}"
+            f" {' '.join(options.overrides)} --out {out} --resume",
+            file=sys.stderr,
+        )
+        return 128 + error.signal_number
+
+
+def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: ignore[no-untyped-def]
+    started = time.monotonic()
+    print(f"training {config.total_steps:,} steps into {out}", flush=True)
+    run_folder = out / f"seed-{config.seed}"
+    run = Run(config, run_folder, resume=False)
+    run.train()
+
+    # The agent is read back from its file: what is measured is what others can load.
+    play = f"play={config.evaluation.play}"
+    if config.evaluation.play == "sample":
+        play += f",temperature={config.evaluation.temperature:g}"
+    specs = {_AGENT: f"ppo:{run_folder},{play}", **{name: name for name in _BASELINES}}
+    players = {name: make_player(spec) for name, spec in specs.items()}
+    deals = suite(options.suite)[: options.limit]
+    print(f"evaluating on {len(deals):,} held-out deals of {options.suite}", flush=True)
+    frame = run_benchmark(players, deals, options.suite, seed=config.seed, progress=True)
+    benchmark_folder = out / "benchmark"
+    limit = f" --limit {options.limit}" if options.limit else ""
+    command = (
+        f"python -m agents.benchmark '{specs[_AGENT]}' {' '.join(_BASELINES)}"
+        f" --suite {options.suite}{limit} --seed {config.seed}"
+    )
+    write_results(benchmark_folder, frame, command)
+
+    agent_rows = frame[frame["player"] == _AGENT]
+    best = agent_rows.sort_values(["score", "index"], ascending=[False, True]).iloc[0]
+    playthrough = watch(players[_AGENT], int(best["deal"]), config.seed)
+    playthrough_path = out / "playthrough.json"
+    playthrough.write(playthrough_path)
+    overrides = "".join(f" {override}" for override in options.overrides)
+    report = write_report(
+        out,
+        title=f"PPO after {run.learner.steps:,} steps",
+        frame=frame,
+        agent=_AGENT,
+        baselines=_BASELINES,
+        curve=run.evaluations,
+        config=config.to_dict(),
+        playthrough_path=playthrough_path,
+        commands=[f"python -m agents.train {options.config}{overrides}", command],
+        notes=[
+            f"The playthrough is the agent's best game of these: deal {best['code']}, score"
+            f" {best['score']}. The mean is what to expect of it.",
+        ],
+    )
+    print()
+    print((benchmark_folder / "table.md").read_text())
+    print(f"done in {time.monotonic() - started:.0f} s")
+    print(f"report:       {report}")
+    print(f"playthrough:  {playthrough_path}")
+    print(f"look at it:   .venv/bin/python -m qv_env show {playthrough_path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
