@@ -31,7 +31,6 @@ from gymnasium import spaces
 from qv_env._jit import compiled, inlined
 from qv_env.actions import (
     COLUMN,
-    FOUNDATION,
     MOVE_TABLE,
     NUM_COLUMNS,
     NUM_FOUNDATIONS,
@@ -175,8 +174,7 @@ def encode(game: Game, flags: int, row: np.ndarray) -> None:
     for c in range(NUM_COLUMNS):
         for k in range(MAX_COLUMN):
             row[c * MAX_COLUMN + k] = game["columns"][c, k]
-    _encode_foundations(game, row)
-    _encode_waste_and_stock(game, row)
+    _encode_piles(game, row)
     at = _EXTRAS_AT
     if flags & MEMORY:
         for k in range(STOCK_CARDS):
@@ -205,16 +203,17 @@ def encode_move(game: Game, action: int, flags: int, row: np.ndarray) -> None:
     if flags & ONEHOT:
         _encode_onehot(game, flags, row)
         return
+    # All places that a move may have changed are copied: which of them it did change, a processor
+    # would often guess wrong. Where no column is concerned, column 0 stands in.
     source, target = MOVE_TABLE[action, 0], MOVE_TABLE[action, 2]
-    s, t = int(MOVE_TABLE[action, 1]), int(MOVE_TABLE[action, 3])
-    if source == COLUMN:
-        row[s * MAX_COLUMN + np.int64(game["heights"][s])] = NO_CARD
-    if target == COLUMN:
-        row[t * MAX_COLUMN + np.int64(game["heights"][t]) - 1] = column_top(game, t)
-    if source == FOUNDATION or target == FOUNDATION:
-        _encode_foundations(game, row)
-    if source in (WASTE, STOCK):
-        _encode_waste_and_stock(game, row)
+    left = int(MOVE_TABLE[action, 1]) if source == COLUMN else 0
+    joined = int(MOVE_TABLE[action, 3]) if target == COLUMN else 0
+    above_left = min(int(game["heights"][left]), MAX_COLUMN - 1)
+    top_joined = max(int(game["heights"][joined]) - 1, 0)
+    row[left * MAX_COLUMN + above_left] = game["columns"][left, above_left]
+    row[joined * MAX_COLUMN + top_joined] = game["columns"][joined, top_joined]
+    _encode_piles(game, row)
+    if flags and source in (WASTE, STOCK):
         size = np.int64(game["waste_size"])
         at = _EXTRAS_AT
         if flags & MEMORY:
@@ -229,13 +228,9 @@ def encode_move(game: Game, action: int, flags: int, row: np.ndarray) -> None:
 
 
 @inlined
-def _encode_foundations(game: Game, row: np.ndarray) -> None:
+def _encode_piles(game: Game, row: np.ndarray) -> None:
     for f in range(NUM_FOUNDATIONS):
         row[_FOUNDATIONS_AT + f] = game["foundations"][f]
-
-
-@inlined
-def _encode_waste_and_stock(game: Game, row: np.ndarray) -> None:
     row[_WASTE_TOP_AT] = waste_top(game)
     row[_WASTE_SIZE_AT] = game["waste_size"]
     row[_STOCK_SIZE_AT] = game["stock_size"]

@@ -37,7 +37,6 @@ from qv_env.actions import (
     COLUMN,
     COLUMN_TO_COLUMN,
     COLUMN_TO_FOUNDATION,
-    DRAW,
     FOUNDATION,
     FOUNDATION_TO_COLUMN,
     MOVE_TABLE,
@@ -222,38 +221,135 @@ def refusal(game: Game, action: int) -> int:
 
 # ------------------------------------------------------------------- all legal actions at once
 
-# A set of cards is one word, whose bit i stands for card id i. Most positions have few legal
-# moves; whole sets tell at once which of the loops below have anything to find.
-_CARD = np.array([0] + [1 << card_id for card_id in range(1, NUM_KINDS + 1)], dtype=np.uint64)
-_AWAITED = _CARD[_AWAITED_BY]  # by a column's top card: the card that it awaits
-_SHOWN = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint64)  # a foundation's top card
-_NEXT = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint64)  # and the one that it awaits
+# The same rules for all actions together, in words of bits, so that the time it takes does not
+# hang on which actions are legal. There are words of columns (bit c: column c), of cards (bit i:
+# card id i) and of actions (action a: bit a % 64 of word a // 64, of three).
+_NO_BITS = np.uint64(0)
+_BIT = np.uint64(1)
+_WORD = 64
+_BYTE = np.uint64(255)
+_MASK_WORDS = NUM_ACTIONS // 8
+_BEFORE_TAKE_BACKS = (_BIT << np.uint64(FOUNDATION_TO_COLUMN - _WORD)) - _BIT  # of the middle word
+
+# By foundation and height: its top card's id, and the bit of the card that it waits for.
+_FOUNDATION_TOP = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint8)
+_FOUNDATION_AWAITS = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint64)
 for _f in range(NUM_FOUNDATIONS):
-    _ids = 1 + (_f % NUM_SUITS) * NUM_RANKS + np.arange(NUM_RANKS)
-    _SHOWN[_f, 1:] = _NEXT[_f, :-1] = _CARD[_ids]
+    _ids = 1 + _f % NUM_SUITS * NUM_RANKS + np.arange(NUM_RANKS, dtype=np.uint64)
+    _FOUNDATION_TOP[_f, 1:] = _ids
+    _FOUNDATION_AWAITS[_f, :-1] = _BIT << _ids
+
+# Eight bits as eight bytes of the mask, whichever end of a word this machine puts first.
+_SPREAD = (
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    .view(np.uint64)
+    .ravel()
+)
+
+# What `write_legal_actions` works on: by card id, the columns that await the card; then the
+# columns' top cards. All zeros between two calls.
+_TOPS_AT = NUM_KINDS + 1
+WORK_SIZE = _TOPS_AT + NUM_COLUMNS
 
 
 @inlined
-def _mark_columns(game: Game, card_id: int, mask: np.ndarray, first: int, source: int) -> int:
-    """Mark the moves of a card to each column that accepts it; return how many there are.
+def _accepting_columns(card_id: int, awaiting: np.ndarray, empty: np.uint64) -> np.uint64:
+    """The columns that accept a card, as bits: those that await it, and the empty ones."""
+    return awaiting[card_id] | (empty if card_id != NO_CARD else _NO_BITS)
+
+
+@inlined
+def _spread(bits: np.uint64, mask_words: np.ndarray, at: int, size: int) -> None:
+    """Write bits as the bytes of mask words at..at + size - 1."""
+    for k in range(size):
+        mask_words[at + k] = _SPREAD[(bits >> np.uint64(8 * k)) & _BYTE]
+
+
+@inlined
+def _is_awaited(card_id: int, cards: np.uint64) -> np.uint64:
+    """Whether a card is among the bits of cards: 0 or 1."""
+    return (cards >> np.uint64(card_id)) & _BIT
+
+
+@inlined
+def write_legal_actions(game: Game, mask_words: np.ndarray, work: np.ndarray) -> int:
+    """Do what ``legal_actions`` does, with memory that is handed in.
 
     Args:
         game: A record of STATE.
-        card_id: The card.
-        mask: Gets the marks.
-        first: The action that moves the card to column 0.
-        source: The column that the card comes from, which its actions leave out; else 10.
+        mask_words: The mask as uint64 (24,), or (14,) where take-backs are not allowed.
+        work: uint64 (WORK_SIZE,), all zeros before and after.
     """
-    count = 0
-    for d in range(NUM_COLUMNS):
-        top = column_top(game, d)
-        if d != source and (top == NO_CARD or _AWAITED[top] == _CARD[card_id]):
-            mask[first + (d if d < source else d - 1)] = 1
-            count += 1
-    return count
+    on_foundations = _NO_BITS  # the cards that foundations await
+    for f in range(NUM_FOUNDATIONS):
+        on_foundations |= _FOUNDATION_AWAITS[f, game["foundations"][f]]
+    empty = _NO_BITS  # the columns that take any card
+    for c in range(NUM_COLUMNS):
+        top = column_top(game, c)
+        work[_TOPS_AT + c] = top
+        work[awaited(top)] |= _BIT << np.uint64(c)
+        empty |= np.uint64(top == NO_CARD) << np.uint64(c)
+    work[NO_CARD] = 0  # what columns under an ace, and empty ones, "await"
+
+    low = np.uint64(game["stock_size"] > 0)  # the words of actions
+    middle = _NO_BITS
+    high = _NO_BITS
+
+    card_id = waste_top(game)
+    low |= _accepting_columns(card_id, work, empty) << np.uint64(WASTE_TO_COLUMN)
+    low |= _is_awaited(card_id, on_foundations) << np.uint64(WASTE_TO_FOUNDATION)
+
+    for s in range(NUM_COLUMNS):
+        card_id = work[_TOPS_AT + s]
+        low |= _is_awaited(card_id, on_foundations) << np.uint64(COLUMN_TO_FOUNDATION + s)
+        columns = _accepting_columns(card_id, work, empty)
+        left = columns & ((_BIT << np.uint64(s)) - _BIT)
+        row = left | ((columns ^ left) >> _BIT)  # a column's row leaves out the column itself
+        at = COLUMN_TO_COLUMN + (NUM_COLUMNS - 1) * s
+        if at < _WORD:
+            low |= row << np.uint64(at)
+            if at > _WORD - NUM_COLUMNS:
+                middle |= row >> np.uint64(_WORD - at)
+        else:
+            middle |= row << np.uint64(at - _WORD)
+
+    for f in range(NUM_FOUNDATIONS):
+        card_id = _FOUNDATION_TOP[f, game["foundations"][f]]
+        row = _accepting_columns(card_id, work, empty)
+        at = FOUNDATION_TO_COLUMN + NUM_COLUMNS * f
+        if at < 2 * _WORD:
+            middle |= row << np.uint64(at - _WORD)
+            if at > 2 * _WORD - NUM_COLUMNS:
+                high |= row >> np.uint64(2 * _WORD - at)
+        else:
+            high |= row << np.uint64(at - 2 * _WORD)
+
+    for c in range(NUM_COLUMNS):
+        work[awaited(work[_TOPS_AT + c])] = 0
+        work[_TOPS_AT + c] = 0
+
+    _spread(low, mask_words, 0, 8)
+    if mask_words.size == _MASK_WORDS:
+        _spread(middle, mask_words, 8, 8)
+        _spread(high, mask_words, 16, 8)
+    else:  # without take-backs, which are the last actions
+        middle &= _BEFORE_TAKE_BACKS
+        high = _NO_BITS
+        _spread(middle, mask_words, 8, 6)
+    return _count_bits(low) + _count_bits(middle) + _count_bits(high)
 
 
 @inlined
+def _count_bits(word: np.uint64) -> int:
+    """How many bits of a word are set (a form that compilers know as one instruction)."""
+    word -= (word >> _BIT) & np.uint64(0x5555555555555555)
+    twos = np.uint64(0x3333333333333333)
+    word = (word & twos) + ((word >> np.uint64(2)) & twos)
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@compiled
 def legal_actions(game: Game, mask: np.ndarray) -> int:
     """Write the mask of legal actions and return how many there are.
 
@@ -261,54 +357,7 @@ def legal_actions(game: Game, mask: np.ndarray) -> int:
         game: A record of STATE.
         mask: int8 (192,), or (112,) where take-backs are not allowed: 1 where legal, else 0.
     """
-    for action in range(mask.size):
-        mask[action] = 0
-    count = 0
-    if game["stock_size"] > 0:
-        mask[DRAW] = 1
-        count += 1
-
-    tops = np.uint64(0)  # the columns' top cards
-    in_columns = np.uint64(0)  # the cards that columns await
-    on_foundations = np.uint64(0)  # the cards that foundations await
-    shown = np.uint64(0)  # the foundations' top cards
-    empty = False  # whether a column takes any card
-    for c in range(NUM_COLUMNS):
-        top = column_top(game, c)
-        tops |= _CARD[top]
-        in_columns |= _AWAITED[top]
-        empty |= top == NO_CARD
-    for f in range(NUM_FOUNDATIONS):
-        height = game["foundations"][f]
-        on_foundations |= _NEXT[f, height]
-        shown |= _SHOWN[f, height]
-
-    card_id = waste_top(game)
-    if card_id != NO_CARD:
-        if _CARD[card_id] & on_foundations:
-            mask[WASTE_TO_FOUNDATION] = 1
-            count += 1
-        if empty or _CARD[card_id] & in_columns:
-            count += _mark_columns(game, card_id, mask, WASTE_TO_COLUMN, NUM_COLUMNS)
-
-    if tops & on_foundations:
-        for s in range(NUM_COLUMNS):
-            if _CARD[column_top(game, s)] & on_foundations:
-                mask[COLUMN_TO_FOUNDATION + s] = 1
-                count += 1
-    if empty or tops & in_columns:
-        for s in range(NUM_COLUMNS):
-            card_id = column_top(game, s)
-            if card_id != NO_CARD and (empty or _CARD[card_id] & in_columns):
-                first = COLUMN_TO_COLUMN + (NUM_COLUMNS - 1) * s
-                count += _mark_columns(game, card_id, mask, first, s)
-    if mask.size == NUM_ACTIONS and (empty or shown & in_columns):
-        for f in range(NUM_FOUNDATIONS):
-            card_id = foundation_top(game, f)
-            if card_id != NO_CARD and (empty or _CARD[card_id] & in_columns):
-                first = FOUNDATION_TO_COLUMN + NUM_COLUMNS * f
-                count += _mark_columns(game, card_id, mask, first, NUM_COLUMNS)
-    return count
+    return write_legal_actions(game, mask.view(np.uint64), np.zeros(WORK_SIZE, dtype=np.uint64))
 
 
 # ------------------------------------------------------------------------------- making a move

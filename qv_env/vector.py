@@ -14,7 +14,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from qv_env._jit import compiled
+from qv_env._jit import compiled, inlined
 from qv_env.cards import NUM_CARDS
 from qv_env.deals import STREAM, load_stream, next_raw, pick, shuffle, store_stream
 from qv_env.env import (
@@ -33,10 +33,12 @@ from qv_env.rules import (
     LEGAL,
     REFUSALS,
     STATE,
+    WORK_SIZE,
     attempt,
     deal_cards,
     foundation_cards,
     legal_actions,
+    write_legal_actions,
 )
 from qv_env.suites import Deals
 from qv_env.text import board_text
@@ -151,6 +153,38 @@ def _find_outside(actions: np.ndarray, idle: np.ndarray, num_actions: int) -> in
     return -1
 
 
+@inlined
+def _step_game(
+    arrays: _Arrays,
+    i: int,
+    action: int,
+    limit: int,
+    flags: int,
+    mask_words: np.ndarray,
+    work: np.ndarray,
+) -> None:
+    """Step environment i; see ``_step_games``."""
+    game = arrays.states[i]
+    reason, points = attempt(game, action)
+    legal = write_legal_actions(game, mask_words[i], work)
+    if reason == LEGAL:
+        encode_move(game, action, flags, arrays.rows[i])
+    cards = foundation_cards(game)
+    arrays.elapsed[i] += 1
+    won = cards == NUM_CARDS
+    terminated = won or legal == 0
+    truncated = 0 < limit <= arrays.elapsed[i]
+    arrays.reward[i] = points
+    arrays.score[i] = game["score"]
+    arrays.moves[i] = game["moves"]
+    arrays.foundation_cards[i] = cards
+    arrays.won[i] = won
+    arrays.terminated[i] = terminated
+    arrays.truncated[i] = truncated
+    arrays.ended[i] = terminated or truncated
+    arrays.refusal[i] = reason
+
+
 @compiled
 def _step_games(
     arrays: _Arrays,
@@ -175,33 +209,19 @@ def _step_games(
     Returns:
         How many episodes ended, and how many actions were refused.
     """
+    mask_words = arrays.masks.view(np.uint64)
+    work = np.zeros(WORK_SIZE, dtype=np.uint64)
     num_ended = 0
     num_refused = 0
     for i in range(low, high):
-        if idle[i]:
-            continue
-        game = arrays.states[i]
-        action = actions[i]
-        reason, points = attempt(game, action)
-        if reason == LEGAL:
-            encode_move(game, action, flags, arrays.rows[i])
-        legal = legal_actions(game, arrays.masks[i])
-        cards = foundation_cards(game)
-        arrays.elapsed[i] += 1
-        won = cards == NUM_CARDS
-        terminated = won or legal == 0
-        truncated = 0 < limit <= arrays.elapsed[i]
-        arrays.reward[i] = points
-        arrays.score[i] = game["score"]
-        arrays.moves[i] = game["moves"]
-        arrays.foundation_cards[i] = cards
-        arrays.won[i] = won
-        arrays.terminated[i] = terminated
-        arrays.truncated[i] = truncated
-        arrays.ended[i] = terminated or truncated
-        arrays.refusal[i] = reason
-        num_ended += terminated or truncated
-        num_refused += reason != LEGAL
+        if not idle[i]:
+            # The plain observation is by far the most used: its step is compiled without the rest.
+            if flags == 0:
+                _step_game(arrays, i, actions[i], limit, 0, mask_words, work)
+            else:
+                _step_game(arrays, i, actions[i], limit, flags, mask_words, work)
+            num_ended += arrays.ended[i]
+            num_refused += arrays.refusal[i] != LEGAL
     return num_ended, num_refused
 
 
