@@ -11,6 +11,13 @@ from qv_env.actions import ACTION_NAMES, NUM_ACTIONS, action_name, parse_action
 from qv_env.cards import card_text, cards_text, parse_card, parse_cards
 from qv_env.deals import deal_code, deal_number, deck_of, parse_code
 from qv_env.env import ENV_ID, MAX_EPISODE_STEPS, QuaranteVoleursEnv
+from qv_env.playthrough import (
+    Playthrough,
+    PlaythroughError,
+    Recorder,
+    parse_playthrough,
+    read_playthrough,
+)
 from qv_env.suites import suite
 from qv_env.vector import QuaranteVoleursVectorEnv
 
@@ -19,8 +26,11 @@ __all__ = [
     "ENV_ID",
     "MAX_EPISODE_STEPS",
     "NUM_ACTIONS",
+    "Playthrough",
+    "PlaythroughError",
     "QuaranteVoleursEnv",
     "QuaranteVoleursVectorEnv",
+    "Recorder",
     "__version__",
     "action_name",
     "card_text",
@@ -32,6 +42,8 @@ __all__ = [
     "parse_card",
     "parse_cards",
     "parse_code",
+    "parse_playthrough",
+    "read_playthrough",
     "suite",
 ]
 

@@ -1,0 +1,876 @@
+"""The play page's server: its interface, who is kept out, what is stored, how it stops."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import qv_env
+from qv_env.actions import ACTION_NAMES, COLUMN, FOUNDATION, MOVES, STOCK
+from qv_env.deals import HELD_OUT_FROM, deck_of, parse_code
+from qv_env.game import GAME_WON, NO_DOUBLE_CLICKS, Game
+from qv_env.playthrough import Playthrough, read_playthrough
+from qv_env.rules import REFUSALS
+from qv_env.web import server as module
+from qv_env.web.server import MAX_BODY, PlayError, Table, create_app, default_store
+
+WON = read_playthrough(Path(__file__).parent / "data" / "won.json")
+PORT = 8104
+HOST = f"127.0.0.1:{PORT}"
+ORIGIN = f"http://{HOST}"
+GUARD = 120  # seconds: only a hanging program ever waits as long
+POSTS = ("tap", "double-click", "drop", "undo", "new", "settings")
+
+
+class Browser:
+    """What a page does: it keeps the last view, and sends its version along."""
+
+    def __init__(self, app) -> None:
+        self.client = TestClient(app, base_url=ORIGIN, headers={"Origin": ORIGIN})
+        self.reload()
+
+    def reload(self) -> dict:
+        answer = self.client.get("/api/table")
+        assert answer.status_code == 200
+        self.view = answer.json()
+        return self.view
+
+    def send(self, name: str, status: int = 200, **body) -> dict:
+        body = {"version": self.view["version"], **body}
+        answer = self.client.post(f"/api/{name}", json=body)
+        assert answer.status_code == status, answer.text
+        content = answer.json()
+        if "table" in content:
+            self.view = content["table"]
+        return content
+
+    def tap(self, pile: str) -> dict:
+        return self.send("tap", pile=pile)
+
+    def play(self, action: int) -> dict:
+        move = MOVES[action]
+        if move.source == STOCK:
+            return self.tap("stock")
+        source, target = ACTION_NAMES[action].split(">")
+        if move.target == FOUNDATION:
+            target = self.view["accepting"][source][0]
+        else:
+            assert move.target == COLUMN
+        return self.send("drop", source=source, target=target)
+
+
+@pytest.fixture
+def store(tmp_path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def opened(store):
+    """Open the store's table as a server does; closed at the end, or by the next opening."""
+    apps = []
+
+    def open_table(deal=0, **options):
+        for app in apps:
+            app.state.table.close()
+        apps.append(create_app(store, PORT, deal, **options))
+        return apps[-1]
+
+    yield open_table
+    for app in apps:
+        app.state.table.close()
+
+
+@pytest.fixture
+def app(opened):
+    return opened()
+
+
+@pytest.fixture
+def browser(app) -> Browser:
+    return Browser(app)
+
+
+def kept(store: Path) -> list:
+    folder = store / "playthroughs"
+    return [read_playthrough(path) for path in sorted(folder.glob("*"))] if folder.exists() else []
+
+
+def table_bytes(store: Path) -> bytes:
+    return (store / "table.json").read_bytes()
+
+
+# ---------------------------------------------------------------------------------- playing
+
+
+def test_a_view_is_the_games_with_a_version(browser):
+    view = browser.view
+    version, file = view.pop("version"), view.pop("kept")
+    assert view == Game(0).view()
+    assert 0 < version < 2**53
+    assert file is None
+
+
+def test_every_gesture(browser):
+    def moved(answer) -> str:
+        assert (answer["moved"], answer["refusal"], answer["notice"]) == (True, "", "")
+        return answer["table"]["last_move"] and answer["table"]["last_move"]["name"]
+
+    version = browser.view["version"]
+    assert moved(browser.tap("stock")) == "draw"
+    assert browser.view["waste"] == ["JD"]
+    assert browser.view["version"] == version + 1
+    accepted = browser.view["accepting"]
+    source = min(name for name in accepted if name[0] == "c")
+    assert moved(browser.send("double-click", pile=source)).startswith(f"{source}>")
+    assert moved(browser.send("undo")) == "draw"
+    target = accepted[source][-1]
+    assert moved(browser.send("drop", source=source, target=target)).startswith(source)
+    assert browser.view["moves"] == 3
+    assert browser.view["version"] == version + 4
+    assert browser.send("drop", source="w", target=None)["moved"] is False
+    settings = browser.send("settings", automatic_placing=True)["table"]
+    assert (settings["automatic_placing"], settings["double_clicks"]) == (True, True)
+    settings = browser.send("settings", double_clicks=False)["table"]
+    assert (settings["automatic_placing"], settings["double_clicks"]) == (True, False)
+    assert browser.send("double-click", pile="stock")["refusal"] == NO_DOUBLE_CLICKS
+    assert browser.reload() == settings
+
+
+def test_a_refused_gesture_names_the_rule_and_changes_nothing(browser, store):
+    before, view = table_bytes(store), browser.view
+    answer = browser.send("drop", source="w", target="c1")
+    assert answer == {
+        "moved": False,
+        "points": 0,
+        "refusal": REFUSALS[2],
+        "notice": "",
+        "table": view,
+    }
+    assert browser.send("undo")["refusal"] == "there is nothing to undo"
+    assert browser.send("tap", pile="c1")["refusal"] == REFUSALS[3]
+    assert (table_bytes(store), browser.reload()) == (before, view)
+
+
+def test_new_games(browser, store):
+    browser.tap("stock")
+    other = browser.send("new", deal=" ft1-n-aaaaaav ")["table"]
+    assert (other["deal"], other["moves"], other["kept"]) == ("FT1-N-AAAAAAV", 0, None)
+    assert browser.send("new", deal=22)["table"]["deal"] == "FT1-N-AAAAAAW"
+    deck = browser.send("new", deck=deck_of(0).tolist())["table"]
+    assert (deck["deal"], deck["columns"]) == ("", Game(0).view()["columns"])
+    random = {browser.send("new")["table"]["deal"] for _ in range(20)}
+    assert len(random) == 20
+    assert max(parse_code(code) for code in random) < HELD_OUT_FROM
+    browser.send("settings", automatic_placing=True)
+    assert browser.send("new", deal=None)["table"]["automatic_placing"] is True
+    # Games without a move are not kept.
+    assert [(game.deal, game.actions) for game in kept(store)] == [("FT1-N-AAAAAAA", (0,))]
+
+
+def test_the_same_deal_again(browser, store):
+    browser.tap("stock")
+    assert browser.send("new", deal=browser.view["deal"])["table"]["stock"] == 64
+    browser.tap("stock")
+    browser.tap("stock")
+    browser.send("new")
+    assert sorted(len(game.actions) for game in kept(store)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "message"),
+    [
+        ("tap", {"pile": "c11"}, "there is no pile 'c11'"),
+        ("tap", {"pile": "../c1"}, "there is no pile"),
+        ("tap", {"pile": None}, "there is no pile None"),
+        ("tap", {"pile": {"a": 1}}, "there is no pile"),
+        ("tap", {}, "'pile' is missing"),
+        ("tap", {"pile": "c1", "extra": 1}, "there is no 'extra' here, only version, pile"),
+        ("double-click", {"pile": "f9"}, "there is no pile 'f9'"),
+        ("drop", {"source": "c1"}, "'target' is missing"),
+        ("drop", {"target": "c1"}, "'source' is missing"),
+        ("drop", {"source": "c1", "target": 3}, "there is no pile 3"),
+        ("undo", {"version": "1"}, "version is an integer"),
+        ("undo", {"version": True}, "version is an integer"),
+        ("undo", {"version": 1.0}, "version is an integer"),
+        ("undo", {"version": None}, "version is an integer"),
+        ("new", {"deal": "FT1-N-AAAAAA1"}, "'1', which is none of A..Z"),
+        ("new", {"deal": "F" * 100}, "deal is a code"),
+        ("new", {"deal": 1 << 35}, "outside"),
+        ("new", {"deal": ["x"]}, "a code or an integer"),
+        ("new", {"deck": [0] * 104}, "AS 104 times"),
+        ("new", {"deck": "AS"}, "deck is a list"),
+        ("new", {"deal": 0, "deck": [0]}, "both a deal and a deck"),
+        ("settings", {"automatic_placing": 1}, "automatic_placing is true or false"),
+        ("settings", {"deal": True}, "there is no 'deal' here"),
+    ],
+)
+def test_what_is_asked_for_wrongly(browser, store, name, body, message):
+    before = table_bytes(store)
+    assert message in browser.send(name, 400, **body)["error"]
+    assert table_bytes(store) == before
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[" * 4000, "nul", '"\ud800"', "[1]", "3", "null", "NaN"]
+)
+def test_what_is_no_json_object(browser, store, content):
+    before = table_bytes(store)
+    answer = browser.client.post(
+        "/api/undo",
+        content=content.encode("utf-8", "surrogatepass"),
+        headers={"Content-Type": "application/json"},
+    )
+    assert answer.status_code == 400
+    assert "JSON" in answer.json()["error"]
+    assert table_bytes(store) == before
+
+
+def test_a_body_without_a_version(browser):
+    answer = browser.client.post("/api/undo", json={})
+    assert (answer.status_code, answer.json()) == (400, {"error": "'version' is missing"})
+
+
+# ------------------------------------------------------------------------- who is kept out
+
+
+def same_after(store, send, status: int) -> None:
+    before = table_bytes(store)
+    answer = send()
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"]
+    assert table_bytes(store) == before
+    for name, value in module.SECURITY_HEADERS.items():
+        assert answer.headers[name] == value
+    assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "localhost", "127.0.0.1:80",
+     "localhost:81", f"localhost.evil.example:{PORT}", f"0.0.0.0:{PORT}", f"[::1]:{PORT}",
+     f"user@{HOST}", ""],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/", "/play.js", "/api/table", "/api/undo", "/nothing"])
+def test_only_this_machines_names_are_served(app, store, host, path):
+    client = TestClient(app, base_url=ORIGIN)
+    headers = {"Host": host, "Origin": f"http://{host}"}
+    same_after(store, lambda: client.get(path, headers={"Host": host}), 403)
+    same_after(store, lambda: client.post(path, headers=headers, json={"version": 0}), 403)
+
+
+def test_localhost_and_upper_case_are_served(browser):
+    for host in (f"localhost:{PORT}", f"LOCALHOST:{PORT}"):
+        headers = {"Host": host, "Origin": f"http://{host}"}
+        assert browser.client.get("/api/table", headers=headers).status_code == 200
+        body = {"version": browser.reload()["version"], "pile": "stock"}
+        assert browser.client.post("/api/tap", headers=headers, json=body).status_code == 200
+    assert browser.reload()["moves"] == 2
+
+
+def test_on_port_80_browsers_leave_it_out(store):
+    app = create_app(store, 80)
+    client = TestClient(app, base_url="http://127.0.0.1")
+    assert client.get("/api/table").status_code == 200
+    app.state.table.close()
+
+
+FOREIGN = [
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": ""},
+    {"Origin": f"https://{HOST}"},
+    {"Origin": "http://127.0.0.1"},
+    {"Origin": "http://127.0.0.1:8105"},
+    {"Origin": f"http://localhost:{PORT}"},  # not the one this page comes from
+    {"Origin": f"{ORIGIN}.evil.example"},
+    {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},  # another port
+]
+
+
+@pytest.mark.parametrize("headers", [*FOREIGN, {"Sec-Fetch-Site": "none"}, {}])
+@pytest.mark.parametrize("name", POSTS)
+def test_a_change_from_elsewhere_is_refused(app, store, name, headers):
+    client = TestClient(app, base_url=ORIGIN)
+    body = {"version": app.state.table.view()["version"]}
+    same_after(store, lambda: client.post(f"/api/{name}", headers=headers, json=body), 403)
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_other_origins_do_not_read_the_table(app, store, headers):
+    client = TestClient(app, base_url=ORIGIN)
+    same_after(store, lambda: client.get("/api/table", headers=headers), 403)
+    # A link from elsewhere to the page itself is no harm.
+    assert client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status_code in (200, 404)
+
+
+def test_what_browsers_send_from_the_page_is_let_in(app):
+    client = TestClient(app, base_url=ORIGIN)
+    for headers in ({"Origin": ORIGIN}, {"Sec-Fetch-Site": "same-origin"}):
+        body = {"version": app.state.table.view()["version"], "pile": "stock"}
+        answer = client.post("/api/tap", headers=headers, json=body)
+        assert answer.status_code == 200
+    for site in ("same-origin", "none"):
+        assert client.get("/api/table", headers={"Sec-Fetch-Site": site}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "",
+     "application/json+x", "text/plain; application/json"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", POSTS)
+def test_only_json_is_read(browser, store, name, kind):
+    headers = {} if kind is None else {"Content-Type": kind}
+    content = json.dumps({"version": browser.view["version"]}).encode()
+    same_after(
+        store, lambda: browser.client.post(f"/api/{name}", content=content, headers=headers), 415
+    )
+
+
+def test_json_with_a_charset_is_read(browser):
+    content = json.dumps({"version": browser.view["version"], "pile": "stock"}).encode()
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert browser.client.post("/api/tap", content=content, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("name", POSTS)
+def test_only_a_post_changes_the_table(browser, store, name, method):
+    before = table_bytes(store)
+    answer = browser.client.request(method, f"/api/{name}")
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == "POST"
+    assert table_bytes(store) == before
+
+
+def test_the_table_is_only_read(browser, store):
+    for path in ("/api/table", "/"):
+        for method in ("POST", "PUT", "DELETE"):
+            same_after(store, lambda m=method, p=path: browser.client.request(m, p, json={}), 405)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api", "/api/", "/api/tap/", "/api/save", "/table.json", "/lock", "/playthroughs",
+     "/playthroughs/x.json", "/static/index.html", "/index.html", "/..%2f..%2fetc%2fpasswd",
+     "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/play.js/", "/play.js%00",
+     "/server.py", "/__init__.py"],
+)  # fmt: skip
+def test_there_is_no_way_to_any_other_file(browser, store, path):
+    same_after(store, lambda: browser.client.get(f"{ORIGIN}{path}"), 404)
+
+
+def padded(size: int, version: int) -> bytes:
+    body = json.dumps({"version": version, "pile": "stock"}).encode()
+    return body + b" " * (size - len(body))
+
+
+def in_pieces(content: bytes):
+    for k in range(0, len(content), 500):
+        yield content[k : k + 500]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_has_a_limit(browser, store, chunked):
+    headers = {"Content-Type": "application/json"}
+
+    def send(size: int):
+        content = padded(size, browser.view["version"])
+        if chunked:
+            return browser.client.post("/api/tap", content=in_pieces(content), headers=headers)
+        return browser.client.post("/api/tap", content=content, headers=headers)
+
+    same_after(store, lambda: send(MAX_BODY + 1), 413)
+    same_after(store, lambda: send(100 * MAX_BODY), 413)
+    assert send(MAX_BODY).status_code == 200
+
+
+def test_a_length_that_is_not_true(browser, store):
+    headers = {"Content-Type": "application/json"}
+    content = padded(MAX_BODY + 1, browser.view["version"])
+    for length in ("10", "0"):
+        wrong = {**headers, "Content-Length": length}
+        send = lambda wrong=wrong: browser.client.post("/api/tap", content=content, headers=wrong)  # noqa: E731
+        same_after(store, send, 413)
+    for length in ("-1", "x", "9" * 30, "1e3"):
+        wrong = {**headers, "Content-Length": length}
+        send = lambda wrong=wrong: browser.client.post("/api/tap", content=b"{}", headers=wrong)  # noqa: E731
+        same_after(store, send, 413)
+
+
+def test_reading_takes_no_body(browser, store):
+    for path in ("/api/table", "/"):
+        same_after(store, lambda p=path: browser.client.request("GET", p, content=b"x"), 400)
+        same_after(
+            store, lambda p=path: browser.client.request("GET", p, content=in_pieces(b"x")), 400
+        )
+
+
+def test_security_headers_on_all_answers(browser):
+    answers = [browser.client.get("/api/table"), browser.client.get("/"), browser.client.get("/x")]
+    answers.append(browser.client.post("/api/undo", json={"version": browser.view["version"]}))
+    for answer in answers:
+        for name, value in module.SECURITY_HEADERS.items():
+            assert answer.headers.get_list(name) == [value]
+    assert "default-src 'self'" in answers[0].headers["Content-Security-Policy"]
+    assert answers[0].headers["Cache-Control"] == "no-store"
+
+
+def test_a_failure_says_nothing_of_the_inside(app, store, monkeypatch):
+    def fail(self, pile):
+        raise RuntimeError(f"secret {store}")
+
+    monkeypatch.setattr(Game, "tap", fail)
+    client = TestClient(
+        app, base_url=ORIGIN, headers={"Origin": ORIGIN}, raise_server_exceptions=False
+    )
+    body = {"version": app.state.table.view()["version"], "pile": "c1"}
+    same_after(store, lambda: client.post("/api/tap", json=body), 500)
+    assert "secret" not in client.post("/api/tap", json=body).text
+
+
+# ------------------------------------------------------------------------------- the page
+
+
+def test_the_pages_files_have_fixed_addresses(opened, tmp_path):
+    static = tmp_path / "static"
+    static.mkdir()
+    browser = Browser(opened(static=static))
+    for path, (name, kind) in module.PAGE_FILES.items():
+        assert browser.client.get(path).status_code == 404
+        (static / name).write_bytes(name.encode())
+        answer = browser.client.get(path)
+        assert (answer.status_code, answer.content) == (200, name.encode())
+        assert answer.headers["Content-Type"] == kind
+        assert browser.client.head(path).content == b""
+    (static / "other.js").write_text("x")
+    assert browser.client.get("/other.js").status_code == 404
+    assert set(module.PAGE_FILES) >= {"/", "/play.js", "/play.css"}
+
+
+# --------------------------------------------------------------------- two browsers, threads
+
+
+def test_two_browsers_see_one_game(app, store):
+    here, there = Browser(app), Browser(app)
+    here.tap("stock")
+    stale = there.view["version"]
+    answer = there.send("tap", 409, pile="stock")
+    assert answer["error"] == "the table has changed meanwhile"
+    assert answer["table"] == here.view
+    assert there.view["stock"] == 63
+    assert there.tap("stock")["table"]["stock"] == 62
+    for name, body in (("undo", {}), ("new", {}), ("settings", {"double_clicks": False})):
+        before = table_bytes(store)
+        here.view["version"] = stale
+        assert here.send(name, 409, **body)["table"] == there.view
+        assert table_bytes(store) == before
+    assert here.reload() == there.view
+
+
+def test_a_version_from_the_future_is_stale_too(browser):
+    browser.view["version"] += 1
+    assert "error" in browser.send("tap", 409, pile="stock")
+    for version in (-1, 0, 10**300):
+        browser.view["version"] = version
+        browser.send("tap", 409, pile="stock")
+    assert browser.reload()["stock"] == 64
+
+
+def test_a_gesture_sent_twice_is_done_once(browser):
+    body = {"version": browser.view["version"], "pile": "stock"}
+    statuses = [browser.client.post("/api/tap", json=body).status_code for _ in range(2)]
+    assert statuses == [200, 409]
+    assert browser.reload()["stock"] == 63
+
+
+def test_another_stores_page_does_not_fit_by_chance(tmp_path):
+    versions = set()
+    for name in "abc":
+        table = Table(tmp_path / name)
+        versions.add(table.view()["version"])
+        table.close()
+    assert len(versions) == 3
+
+
+def test_threads_posting_at_once_lose_nothing(app, store):
+    threads, draws = 4, 12
+    failures, versions = [], []
+
+    def play() -> None:
+        try:
+            browser = Browser(app)
+            done = 0
+            while done < draws:
+                body = {"version": browser.view["version"], "pile": "stock"}
+                answer = browser.client.post("/api/tap", json=body)
+                assert answer.status_code in (200, 409), answer.text
+                browser.view = answer.json()["table"]
+                if answer.status_code == 200:
+                    done += 1
+                    versions.append(browser.view["version"])
+        except BaseException as error:
+            failures.append(error)
+
+    first = app.state.table.view()["version"]
+    running = [threading.Thread(target=play) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(GUARD)
+    assert not failures
+    total = threads * draws
+    assert sorted(versions) == list(range(first + 1, first + 1 + total))
+    view = app.state.table.view()
+    assert (view["stock"], len(view["waste"]), view["moves"]) == (64 - total, total, total)
+    assert len(read_playthrough(store / "table.json").actions) == total
+
+
+def test_of_the_same_version_exactly_one_wins(app):
+    body = {"version": app.state.table.view()["version"], "pile": "stock"}
+    start = threading.Barrier(6)
+    statuses = []
+
+    def play() -> None:
+        client = TestClient(app, base_url=ORIGIN, headers={"Origin": ORIGIN})
+        start.wait(GUARD)
+        statuses.append(client.post("/api/tap", json=body).status_code)
+
+    running = [threading.Thread(target=play) for _ in range(6)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(GUARD)
+    assert sorted(statuses) == [200, 409, 409, 409, 409, 409]
+    assert app.state.table.view()["stock"] == 63
+
+
+# -------------------------------------------------------------------------- what is stored
+
+
+def test_a_restarted_server_goes_on(opened, store):
+    browser = Browser(opened(265))
+    for action in (0, 0, 0):
+        browser.play(action)
+    browser.send("undo")
+    browser.send("settings", automatic_placing=True, double_clicks=False)
+    before = browser.view
+    again = Browser(opened(None))
+    assert again.view == before
+    assert Browser(opened(265)).view == before  # the deal that lies there anyway
+    again = Browser(opened(None))
+    assert again.send("undo")["table"]["moves"] == 3
+    assert again.view["stock"] == 63
+    # A page that stayed open finds its table.
+    browser.client = again.client
+    browser.view = again.view
+    assert browser.tap("stock")["moved"]
+    assert kept(store) == []
+
+
+def test_another_deal_at_the_start_takes_the_tables_place(opened, store):
+    browser = Browser(opened(0))
+    browser.tap("stock")
+    other = Browser(opened("ft1-n-aaaaaav"))
+    assert other.view["deal"] == "FT1-N-AAAAAAV"
+    assert other.view["version"] > browser.view["version"]
+    assert [game.deal for game in kept(store)] == ["FT1-N-AAAAAAA"]
+    with pytest.raises(ValueError, match="does not start with"):
+        opened("nonsense")
+    assert Browser(opened(None)).view == other.view
+
+
+def test_a_random_deal_at_first(opened):
+    assert parse_code(Browser(opened(None)).view["deal"]) < HELD_OUT_FROM
+
+
+def test_a_won_game_is_kept_once(opened, store):
+    browser = Browser(opened(WON.deal))
+    browser.tap("stock")
+    browser.send("undo")
+    for action in WON.actions:
+        assert browser.play(action)["moved"]
+    view = browser.view
+    assert (view["won"], view["score"], view["moves"]) == (True, WON.score, len(WON.actions) + 1)
+    [game] = kept(store)
+    assert (game.player, game.actions, game.score) == ("human", WON.actions, WON.score)
+    assert (game.won, game.extra["undos"], game.extra["moves"]) == (True, 1, view["moves"])
+    [path] = (store / "playthroughs").iterdir()
+    assert view["kept"] == path.name
+    assert browser.tap("w")["refusal"] == GAME_WON
+    # After an undo, the game goes on, and what was won stays.
+    content = path.read_bytes()
+    browser.send("undo")
+    assert browser.view["kept"] == path.name
+    assert Browser(opened(None)).view == browser.view
+    again = Browser(opened(None))
+    again.send("new")
+    assert again.view["kept"] is None
+    assert [file.read_bytes() for file in (store / "playthroughs").iterdir()] == [content]
+
+
+def test_a_won_deal_asked_for_again_is_dealt_again(opened, store):
+    browser = Browser(opened(WON.deal))
+    for action in WON.actions:
+        browser.play(action)
+    assert Browser(opened(None)).view["won"]
+    assert Browser(opened(WON.deal)).view["moves"] == 0
+    assert len(kept(store)) == 1
+
+
+def test_kept_games_have_a_limit_and_none_is_lost(opened, store, monkeypatch):
+    monkeypatch.setattr(module, "MAX_KEPT", 2)
+    browser = Browser(opened(0))
+    for _ in range(2):
+        browser.tap("stock")
+        browser.send("new")
+    browser.tap("stock")
+    before = table_bytes(store)
+    answer = browser.send("new", 507)
+    assert "holds 2 games; move some of them away" in answer["error"]
+    assert table_bytes(store) == before
+    assert browser.tap("stock")["moved"]
+    [first, _] = (store / "playthroughs").iterdir()
+    first.rename(store / first.name)
+    browser.send("new")
+    assert sorted(len(game.actions) for game in kept(store)) == [1, 2]
+    # Games without a move need no room.
+    for _ in range(3):
+        browser.send("new")
+
+
+def test_a_won_game_that_cannot_be_kept_stays_on_the_table(opened, store, monkeypatch):
+    browser = Browser(opened(WON.deal))
+    for action in WON.actions[:-1]:
+        browser.play(action)
+    monkeypatch.setattr(module, "MAX_KEPT", 0)
+    (store / "playthroughs").mkdir()
+    answer = browser.play(WON.actions[-1])
+    assert answer["moved"]
+    assert "not kept yet" in answer["notice"]
+    assert (answer["table"]["won"], answer["table"]["kept"]) == (True, None)
+    browser.send("new", 507)
+    monkeypatch.undo()
+    again = Browser(opened(None))
+    assert again.view["won"]
+    again.send("new")
+    assert [game.won for game in kept(store)] == [True]
+
+
+def test_what_cannot_be_stored_has_not_happened(browser, store, monkeypatch):
+    before, view = table_bytes(store), browser.view
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Playthrough, "write", fail)
+    for name, body in (("tap", {"pile": "stock"}), ("settings", {"double_clicks": False})):
+        assert "No space left" in browser.send(name, 507, **body)["error"]
+    assert "No space left" in browser.send("new", 507)["error"]
+    assert (table_bytes(store), browser.reload()) == (before, view)
+    monkeypatch.undo()
+    assert browser.tap("stock")["table"]["stock"] == 63
+    monkeypatch.setattr(Playthrough, "write", fail)
+    assert "could not be kept" in browser.send("new", 507)["error"]
+    assert browser.reload()["stock"] == 63
+
+
+def test_one_server_for_one_store(browser, store):
+    with pytest.raises(PlayError, match=f"another server is playing at {re.escape(str(store))}"):
+        create_app(store)
+    assert browser.tap("stock")["moved"]
+
+
+def test_the_application_lets_go_of_the_store_at_its_end(store):
+    app = create_app(store, PORT)
+    with TestClient(app, base_url=ORIGIN) as client:
+        assert client.get("/api/table").status_code == 200
+    create_app(store, PORT).state.table.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:-9], "cut off|not JSON"),
+        (lambda text: "", "the file is empty"),
+        (lambda text: text.replace('"score":0', '"score":5'), "score is 5"),
+        (lambda text: text.replace('"page"', '"pages"'), "the key 'page' is missing"),
+        (lambda text: text.replace('"table"', '"tables"'), "no saved game"),
+        (lambda text: re.sub(r'"version":\d{3,}', '"version":-1', text), "page.version"),
+        (lambda text: re.sub(r'"version":\d{3,}', '"version":1e3', text), "page.version"),
+        (lambda text: text.replace('"kept":false', '"kept":"../x"'), "page.kept"),
+        (lambda text: text.replace('"game":"', '"game":"/'), "16 hexadecimal digits"),
+    ],
+)
+def test_a_corrupt_table_is_named_and_left_alone(opened, store, change, message):
+    Browser(opened(0)).tap("stock")
+    path = store / "table.json"
+    path.write_text(change(path.read_text()))
+    before = path.read_bytes()
+    for _ in range(2):  # the store is let go again
+        with pytest.raises(PlayError, match=f"^{re.escape(str(path))}: .*({message})"):
+            opened(None)
+    assert path.read_bytes() == before
+
+
+def test_the_store_is_for_its_owner_and_made_where_it_is_missing(tmp_path):
+    store = tmp_path / "a" / "b"
+    table = Table(store)
+    assert stat.S_IMODE(store.stat().st_mode) == 0o700
+    assert sorted(path.name for path in store.iterdir()) == ["lock", "table.json"]
+    table.close()
+    table.close()
+
+
+def test_the_default_store(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_store() == tmp_path / "quarante-voleurs"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_DATA_HOME", value)
+        assert default_store() == tmp_path / ".local" / "share" / "quarante-voleurs"
+
+
+# ---------------------------------------------------------------------- a server of its own
+
+SERVE = """
+import sys
+from pathlib import Path
+from qv_env.web.server import PlayError, serve
+
+try:
+    serve(Path(sys.argv[1]), int(sys.argv[2]), ready=lambda address: print(address, flush=True))
+except PlayError as error:
+    sys.exit(f"error: {error}")
+print("stopped", flush=True)
+"""
+
+
+class Server:
+    """A real server in a process of its own."""
+
+    def __init__(self, store: Path, port: int = 0) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, str(store), str(port)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(qv_env.__file__).parents[1],
+        )
+        self.address = self.process.stdout.readline().strip()
+        self.port = int(self.address.rpartition(":")[2].strip("/") or 0)
+
+    def request(self, method: str, path: str, **options) -> tuple[int, dict]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=GUARD)
+        origin = f"http://127.0.0.1:{self.port}"
+        headers = {"Origin": origin, "Content-Type": "application/json"} | options.pop(
+            "headers", {}
+        )
+        try:
+            connection.request(method, path, headers=headers, **options)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def tap(self, version: int) -> tuple[int, dict]:
+        return self.request(
+            "POST", "/api/tap", body=json.dumps({"version": version, "pile": "stock"})
+        )
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=GUARD)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def served(store):
+    servers = []
+
+    def start(port: int = 0) -> Server:
+        servers.append(Server(store, port))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.poll() is None:
+            server.process.kill()
+        server.process.communicate(timeout=GUARD)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_real_server_stops_cleanly_and_goes_on_where_it_was(served, number):
+    server = served()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", server.address)
+    status, view = server.request("GET", "/api/table")
+    assert status == 200
+    status, answer = server.tap(view["version"])
+    assert (status, answer["moved"]) == (200, True)
+    assert server.stop(number) == (0, "stopped\n", "")
+    again = served(server.port)
+    assert again.address == server.address
+    assert again.request("GET", "/api/table") == (200, answer["table"])
+    assert again.stop(number) == (0, "stopped\n", "")
+
+
+def test_a_real_server_stops_although_a_browser_holds_on(served):
+    server = served()
+    server.request("GET", "/api/table")
+    idle = socket.create_connection(("127.0.0.1", server.port), GUARD)
+    slow = socket.create_connection(("127.0.0.1", server.port), GUARD)
+    host = f"127.0.0.1:{server.port}"
+    slow.sendall(
+        f"POST /api/tap HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{".encode()
+    )
+    server.request("GET", "/api/table")  # by now the two have been taken
+    assert server.stop() == (0, "stopped\n", "")
+    assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
+    idle.close()
+    slow.close()
+
+
+def test_a_real_server_keeps_others_out(served):
+    server = served()
+    _, view = server.request("GET", "/api/table")
+    body = json.dumps({"version": view["version"], "pile": "stock"})
+    for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+        assert server.request("POST", "/api/tap", body=body, headers=headers)[0] == 403
+    assert server.request("GET", "/api/table", headers={"Host": f"x:{server.port}"})[0] == 403
+    large = padded(MAX_BODY + 1, view["version"])
+    assert server.request("POST", "/api/tap", body=large)[0] == 413
+    chunks = in_pieces(padded(20 * MAX_BODY, view["version"]))
+    assert server.request("POST", "/api/tap", body=chunks, encode_chunked=True)[0] == 413
+    assert server.request("GET", "/api/table") == (200, view)
+    assert server.stop() == (0, "stopped\n", "")
+
+
+def test_a_real_server_says_what_keeps_it_from_serving(served, store, tmp_path):
+    server = served()
+    other = Server(store, server.port)
+    out, err = other.process.communicate(timeout=GUARD)
+    assert (other.process.returncode, out) == (1, "")
+    assert re.fullmatch(rf"error: port {server.port} of 127\.0\.0\.1 cannot be used: .+\n", err)
+    other = Server(store, 0)
+    _, err = other.process.communicate(timeout=GUARD)
+    assert err == f"error: another server is playing at {store}\n"
+    assert server.stop() == (0, "stopped\n", "")
+
+
+def test_what_is_no_port():
+    with pytest.raises(PlayError, match=r"port 65536 of 127\.0\.0\.1 cannot be used"):
+        module.serve(port=65536)
