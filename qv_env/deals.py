@@ -45,6 +45,8 @@ def parse_code(code: str) -> int:
     Raises:
         ValueError: The text is no code; the message says what is wrong with it.
     """
+    if not isinstance(code, str):
+        raise ValueError(f"a deal code is text, not {code!r}")
     cleaned = code.strip()
     cleaned = cleaned.upper() if cleaned.isascii() else cleaned  # "ß" would become "SS"
     if not cleaned.startswith(CODE_PREFIX):

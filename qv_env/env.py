@@ -14,7 +14,7 @@ from qv_env._jit import compiled
 from qv_env.actions import NUM_ACTIONS, NUM_ACTIONS_WITHOUT_TAKE_BACK
 from qv_env.cards import NUM_CARDS
 from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, pick
-from qv_env.observation import Encoding, encode
+from qv_env.observation import STOCK_VISIBLE, Encoding, encode
 from qv_env.render.layout import last_move
 from qv_env.render.pixels import draw
 from qv_env.render.window import Window
@@ -373,7 +373,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
             rng: Where the order, and the copy's own generator, are drawn from.
         """
         twin = copy.copy(self)
-        twin._states = determinize(self._states, rng)
+        seen = self._encoding.flags & STOCK_VISIBLE  # then nothing is hidden
+        twin._states = self._states.copy() if seen else determinize(self._states, rng)
         twin._mask = self._mask.copy()
         twin._deal = ""
         twin._before, twin._reason, twin._window = None, LEGAL, None
@@ -382,7 +383,7 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         twin.action_space = copy.deepcopy(self.action_space)
         twin.observation_space = copy.deepcopy(self.observation_space)
         twin._np_random = np.random.Generator(np.random.PCG64(int(rng.integers(1 << 63))))
-        twin._np_random_seed = None
+        twin._np_random_seed = -1  # Gymnasium's sign for a generator that no seed made
         return twin
 
     def render(self) -> str | np.ndarray | None:

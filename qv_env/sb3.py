@@ -54,6 +54,13 @@ def make_sb3_env(
     return env
 
 
+def _same_options(some: dict[str, Any], others: dict[str, Any]) -> bool:
+    """Whether reset options are the same; decks may be arrays."""
+    return some.keys() == others.keys() and all(
+        np.array_equal(some[key], others[key]) for key in some
+    )
+
+
 class _Seat:
     """What ``get_attr`` and ``env_method`` see of one game of the batch."""
 
@@ -105,7 +112,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         if not any(self._options):
             return None
         first = self._options[0]
-        if all(options is first or options == first for options in self._options):
+        if all(_same_options(options, first) for options in self._options):
             return first
         for i, options in enumerate(self._options):
             if set(options) - {"deal"}:

@@ -98,7 +98,7 @@ def deal_pool(deals: Deals) -> DealPool:
         if ":" in deals:
             return _range(deals)
         return _list(suite(deals))
-    if isinstance(deals, (bytes, dict)) or not hasattr(deals, "__len__"):
+    if not isinstance(deals, (list, tuple, range, np.ndarray)):
         raise ValueError(f"deals is a suite's name, 'lo:hi' or a list, not {deals!r}")
     numbers = []
     for place, deal in enumerate(deals):

@@ -140,6 +140,14 @@ def test_the_copy_knows_neither_the_deal_nor_the_next_ones():
     assert [twins.reset()[1]["deal"] for _ in range(5)] == other
 
 
+def test_asking_for_the_copys_seed_does_not_reseed_it():
+    """Gymnasium draws a new generator where a seed is asked for that is None."""
+    twin = middle_of_a_game().determinize(np.random.default_rng(0))
+    before = twin.np_random.bit_generator.state
+    assert twin.np_random_seed != 3  # the original's
+    assert twin.np_random.bit_generator.state == before
+
+
 def test_the_copy_of_the_environment_depends_on_what_is_seen_only():
     env = middle_of_a_game()
     other = copy.deepcopy(env)

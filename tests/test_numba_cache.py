@@ -34,9 +34,7 @@ print(qv_env.__file__, *batch.step(np.array([21, 21]))[1])
 def copied_package(folder: Path) -> Path:
     """A copy of the package's sources, without what was compiled of them."""
     copy = folder / "qv_env"
-    copy.mkdir()
-    for source in PACKAGE.glob("*.py"):
-        shutil.copy(source, copy / source.name)
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
 

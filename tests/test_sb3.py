@@ -173,6 +173,7 @@ def test_without_a_seed_two_environments_differ():
         [{}, {"deal": 21}],
         [{}, {}],
         [{"deck": reference.easy_deck()}] * 2,
+        [{"deck": np.array(reference.easy_deck())}, {"deck": np.array(reference.easy_deck())}],
         None,
     ],
 )

@@ -296,7 +296,8 @@ def test_many_games_at_once_are_the_reference_games(policy, observation):
                 assert infos["score"][i] == table.score
                 expected = table.observation(**variant)
                 if observation == "onehot":
-                    assert reference.decode_onehot(seen[i], **variant) == expected
+                    if rng.random() < 0.3:  # decoding takes most of the time
+                        assert reference.decode_onehot(seen[i], **variant) == expected
                 else:
                     assert {key: array[i].tolist() for key, array in seen.items()} == expected
             if terminated.any():
