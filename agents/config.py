@@ -14,8 +14,8 @@ import yaml
 
 from agents.networks import NetworkConfig
 from qv_env import MAX_EPISODE_STEPS
-from qv_env.env import Variant
-from qv_env.suites import SUITE_SIZES
+from qv_env.observation import OBSERVATIONS
+from qv_env.suites import SUITE_SIZES, deal_pool
 
 POLICIES = ("table", "MultiInputPolicy", "MlpPolicy")
 PLAYS = ("sample", "argmax", "argmax-new")
@@ -57,10 +57,14 @@ class EnvConfig:
             self.max_episode_steps >= 1 or self.max_episode_steps == -1,
             "env.max_episode_steps is at least 1, or -1 for no limit",
         )
+        _require(
+            self.observation in OBSERVATIONS,
+            f"env.observation is one of {', '.join(OBSERVATIONS)}, not {self.observation!r}",
+        )
         try:
-            Variant(**self.variant(), deals=self.deals)
+            deal_pool(self.deals)
         except ValueError as error:
-            raise ConfigError(f"env: {error}") from None
+            raise ConfigError(f"env.deals: {error}") from None
 
     def variant(self) -> dict[str, Any]:
         """The keywords that decide what a player sees and may do."""
@@ -209,10 +213,24 @@ class RunConfig:
             self.ppo.batch_size <= rollout,
             f"ppo.batch_size is at most ppo.n_steps x env.num_envs = {rollout}",
         )
+        smallest = rollout % self.ppo.batch_size or self.ppo.batch_size
         _require(
-            rollout % self.ppo.batch_size != 1,
+            smallest > 1 or not self.ppo.normalize_advantage,
             "ppo.batch_size leaves a minibatch of one step, whose advantage cannot be normalized",
         )
+        _require(
+            self.evaluation.play != "argmax-new" or self.env.observation == "cards",
+            "evaluation.play argmax-new needs env.observation: cards",
+        )
+
+    @property
+    def evaluation_steps(self) -> int:
+        """The step limit of evaluations: the environment's, or, where it has none, the usual one.
+
+        Without any, a player that goes round in circles would never come to an end.
+        """
+        limit = self.env.max_episode_steps
+        return MAX_EPISODE_STEPS if limit == -1 else limit
 
     def to_dict(self) -> dict[str, Any]:
         """Return the config as plain dicts, as YAML or JSON write them."""
@@ -256,7 +274,9 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> list[RunConf
         _override(data, override)
     data.setdefault("name", path.stem)
     try:
-        return [parse_config({**data, "seed": seed}) for seed in _seeds(data.get("seed", 0))]
+        configs = [parse_config({**data, "seed": seed}) for seed in _seeds(data.get("seed", 0))]
+        _require(len({c.seed for c in configs}) == len(configs), "seed names one seed twice")
+        return configs
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
@@ -286,7 +306,6 @@ def _seeds(seeds: Any) -> list[Any]:
         raise ConfigError(f"seed {seeds!r} is not a range such as 0..4")
     if isinstance(seeds, list):
         _require(bool(seeds), "seed is an empty list")
-        _require(len(set(map(str, seeds))) == len(seeds), "seed names one seed twice")
         return seeds
     return [seeds]
 
@@ -324,7 +343,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if choice in (int, float) and not isinstance(value, bool):
             try:  # YAML 1.1 reads 3e-4 as text
                 number = float(value) if isinstance(value, (int, float, str)) else None
-            except ValueError:
+            except (ValueError, OverflowError):
                 number = None
             if number is not None and number - number == 0:  # neither infinite nor NaN
                 if choice is float:

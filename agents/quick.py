@@ -9,6 +9,8 @@ and one playthrough.
 from __future__ import annotations
 
 import argparse
+import shlex
+import signal
 import sys
 import time
 from datetime import datetime
@@ -35,22 +37,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder (default: runs/quick/TIME)")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. seed=1")
     options = parser.parse_intermixed_args(arguments)
+    if options.limit is not None and options.limit < 1:
+        parser.error("--limit is at least 1")
     out = options.out or Path("runs/quick") / datetime.now().strftime("%Y%m%d-%H%M%S")
     try:
         configs = load_config(options.config, options.overrides)
         if len(configs) != 1:
             raise ConfigError("one seed, not several")
         return _quick(configs[0], out, options)
-    except (ConfigError, RunError) as error:
+    except (ConfigError, RunError, OSError) as error:
         print(f"agents.quick: {error}", file=sys.stderr)
         return 2
-    except Interrupted as error:
+    except (Interrupted, KeyboardInterrupt) as error:
+        command = _train_command(options, "--out", str(out), "--resume")
         print(
-            f"stopped by {error}; to go on:\n  .venv/bin/python -m agents.train {options.config}"
-            f" {' '.join(options.overrides)} --out {out} --resume",
+            f"stopped by {str(error) or 'SIGINT'}; to go on with the training:"
+            f"\n  .venv/bin/{command}",
             file=sys.stderr,
         )
-        return 128 + error.signal_number
+        return 128 + getattr(error, "signal_number", signal.SIGINT)
+
+
+def _train_command(options: argparse.Namespace, *more: str) -> str:
+    """The training alone, as people type it."""
+    command = ["python", "-m", "agents.train", options.config, *options.overrides, *more]
+    return shlex.join(command)
 
 
 def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: ignore[no-untyped-def]
@@ -72,7 +83,7 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     benchmark_folder = out / "benchmark"
     limit = f" --limit {options.limit}" if options.limit else ""
     command = (
-        f"python -m agents.benchmark '{specs[_AGENT]}' {' '.join(_BASELINES)}"
+        f"python -m agents.benchmark {shlex.quote(specs[_AGENT])} {' '.join(_BASELINES)}"
         f" --suite {options.suite}{limit} --seed {config.seed}"
     )
     write_results(benchmark_folder, frame, command)
@@ -82,7 +93,6 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     playthrough = watch(players[_AGENT], int(best["deal"]), config.seed)
     playthrough_path = out / "playthrough.json"
     playthrough.write(playthrough_path)
-    overrides = "".join(f" {override}" for override in options.overrides)
     report = write_report(
         out,
         title=f"PPO after {run.learner.steps:,} steps",
@@ -92,7 +102,7 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
         curve=run.evaluations,
         config=config.to_dict(),
         playthrough_path=playthrough_path,
-        commands=[f"python -m agents.train {options.config}{overrides}", command],
+        commands=[_train_command(options), command],
         notes=[
             f"The playthrough is the agent's best game of these: deal {best['code']}, score"
             f" {best['score']}. The mean is what to expect of it.",
@@ -103,7 +113,7 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     print(f"done in {time.monotonic() - started:.0f} s")
     print(f"report:       {report}")
     print(f"playthrough:  {playthrough_path}")
-    print(f"look at it:   .venv/bin/python -m qv_env show {playthrough_path}")
+    print(f"look at it:   .venv/bin/python -m qv_env show {shlex.quote(str(playthrough_path))}")
     return 0
 
 

@@ -9,6 +9,7 @@ counters, games and random streams are all in it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import pickle
 import random
@@ -16,6 +17,7 @@ import signal
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,10 @@ class Interrupted(Exception):
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal.Signals(signal_number).name)
         self.signal_number = signal_number
+
+
+def _say_at_once(line: str) -> None:
+    print(line, flush=True)  # also where the output is a pipe or a file that somebody follows
 
 
 class LearnerReward(VecEnvWrapper):
@@ -140,6 +146,7 @@ class Learner:
 
     def _learning_rate(self, remaining: float) -> float:
         ppo = self.config.ppo
+        remaining = max(remaining, 0.0)  # the last rollout ends past the total
         final = ppo.learning_rate if ppo.final_learning_rate is None else ppo.final_learning_rate
         return final + (ppo.learning_rate - final) * remaining
 
@@ -227,11 +234,15 @@ class Run:
 
     Raises:
         RunError: The folder holds a run and ``resume`` is off, or it holds a run of another
-            config, or there is nothing to resume.
+            config, or there is nothing to resume, or no checkpoint can be read.
     """
 
     def __init__(
-        self, config: RunConfig, folder: Path, resume: bool, say: Callable[[str], None] = print
+        self,
+        config: RunConfig,
+        folder: Path,
+        resume: bool,
+        say: Callable[[str], None] = _say_at_once,
     ) -> None:
         self.config = config
         self.folder = folder
@@ -241,8 +252,8 @@ class Run:
         if resume:
             self._check_same_config()
             checkpoint = self._newest_checkpoint()
-        elif folder.exists() and any(folder.iterdir()):
-            raise RunError(f"{folder} holds files already; --resume goes on, --out names another")
+        else:
+            _check_unused(folder)
         torch.set_num_threads(config.torch_threads)
         self.learner = Learner(config)
         self.evaluations: list[dict[str, Any]] = []
@@ -280,18 +291,26 @@ class Run:
         return sorted((self.folder / _CHECKPOINTS).glob("checkpoint-*.pt"), reverse=True)
 
     def _newest_checkpoint(self) -> dict[str, Any] | None:
-        """The newest checkpoint that can be read whole; None where the run wrote none yet."""
-        for path in self._checkpoint_files():
+        """The newest checkpoint that can be read whole; None where the run wrote none yet.
+
+        Those that cannot are put aside, lest they count as the newest from now on.
+        """
+        files = self._checkpoint_files()
+        for path in files:
             try:
-                # A checkpoint holds pickled games: load only runs of your own.
-                state = torch.load(path, map_location="cpu", weights_only=False)
-                if state["version"] != _CHECKPOINT_VERSION:
-                    raise RunError(f"{path} is of version {state['version']}")
-                return state
-            except (OSError, EOFError, RuntimeError, KeyError, pickle.UnpicklingError,
-                    zipfile.BadZipFile) as error:  # fmt: skip
-                reason = type(error).__name__
-                self._say(f"{path.name} cannot be read ({reason}); trying an older one")
+                state = _read_checkpoint(path)
+            except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
+                    pickle.UnpicklingError) as error:  # fmt: skip
+                self._say(f"{path.name} cannot be read ({error}); trying an older one")
+                path.rename(path.with_suffix(".unreadable"))
+                continue
+            if state["version"] != _CHECKPOINT_VERSION:
+                raise RunError(
+                    f"{path}: checkpoint format {state['version']!r}, this is {_CHECKPOINT_VERSION}"
+                )
+            return state
+        if files:
+            raise RunError(f"no checkpoint of {self.folder} can be read")
         return None
 
     def _write_checkpoint(self) -> None:
@@ -331,9 +350,9 @@ class Run:
 
         Raises:
             Interrupted: SIGINT or SIGTERM came; a checkpoint was written.
+            KeyboardInterrupt: It came twice.
         """
         self._started = time.monotonic()
-        steps = self.learner.steps
         writer = configure(str(self.folder / "tensorboard"), ["tensorboard"])
         bar = Progress(
             TextColumn("[progress.description]{task.description}"),
@@ -350,23 +369,27 @@ class Run:
                 task = bar.add_task(
                     f"{self.config.name} seed {self.config.seed}",
                     total=self.config.total_steps,
-                    completed=steps,
+                    completed=self.learner.steps,
                     rate="-",
                     score="-",
                 )
                 while self.learner.steps < self.config.total_steps:
                     self._iterate(writer, bar, task)
+            results = self._finish(writer)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             writer.close()
-        return self._finish()
+        if self._stop is not None:  # it came when there was nothing left to break off
+            raise Interrupted(self._stop)
+        return results
 
     def _on_signal(self, number: int, frame: Any) -> None:
         if self._stop is not None:  # a second signal does not wait for the rollout to end
             raise KeyboardInterrupt
         self._stop = number
-        self._say("stopping after this rollout; again to stop at once")
+        with contextlib.suppress(RuntimeError):  # the signal came in the midst of a print
+            self._say("stopping at the next checkpoint; again to stop at once")
 
     def _iterate(self, writer: Any, bar: Progress, task: Any) -> None:
         config, before, began = self.config, self.learner.steps, time.monotonic()
@@ -376,9 +399,7 @@ class Run:
         if steps >= self._next_evaluation and steps < config.total_steps:
             self._next_evaluation = _next_multiple(steps, config.evaluation.every)
             logged |= self._evaluate()
-        for key, value in logged.items():
-            writer.record(key, value)
-        writer.dump(steps)
+        self._log(writer, logged)
         bar.update(
             task,
             completed=min(steps, config.total_steps),
@@ -391,6 +412,11 @@ class Run:
         if self._stop is not None:
             raise Interrupted(self._stop)
 
+    def _log(self, writer: Any, values: dict[str, float]) -> None:
+        for key, value in values.items():
+            writer.record(key, value)
+        writer.dump(self.learner.steps)
+
     def _evaluate(self) -> dict[str, float]:
         """Play held-out deals, note and say the result; return what there is to log."""
         evaluation = self.config.evaluation
@@ -401,7 +427,7 @@ class Run:
                 player,
                 deals,
                 seed=self.config.seed,
-                max_episode_steps=self.config.env.max_episode_steps,
+                max_episode_steps=self.config.evaluation_steps,
             )
         )
         episodes.sort(key=lambda episode: episode.index)
@@ -440,10 +466,10 @@ class Run:
         lines = "".join(json.dumps(row) + "\n" for row in self.evaluations)
         write_text(self.folder / EVALUATIONS_FILE, lines)
 
-    def _finish(self) -> dict[str, Any]:
+    def _finish(self, writer: Any) -> dict[str, Any]:
+        self._write_checkpoint()  # whoever loses patience now loses an evaluation only
         if not self.evaluations or self.evaluations[-1]["steps"] < self.learner.steps:
-            self._evaluate()
-        self._write_checkpoint()
+            self._log(writer, self._evaluate())
         save_policy(
             self.learner.model.policy,
             self.folder / POLICY_FILE,
@@ -464,6 +490,23 @@ class Run:
         return results
 
 
+def _read_checkpoint(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()  # torch does not look at the checksums
+    if damaged is not None:
+        raise zipfile.BadZipFile(f"{damaged} is damaged")
+    # A checkpoint holds pickled games: load only runs of your own.
+    state = torch.load(path, map_location="cpu", weights_only=False)
+    if not isinstance(state, dict) or "version" not in state:
+        raise ValueError("not a checkpoint of a run")
+    return state
+
+
+def _check_unused(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{folder} holds files already; --resume goes on, --out names another")
+
+
 def _next_multiple(steps: int, every: int) -> int:
     return (steps // every + 1) * every
 
@@ -479,9 +522,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_intermixed_args(arguments)
     try:
         configs = load_config(options.config, options.overrides)
-        for config in configs:
-            out = options.out or Path("runs") / config.name
-            folder = out / f"seed-{config.seed}"
+        out = options.out or Path("runs") / configs[0].name
+        folders = [out / f"seed-{config.seed}" for config in configs]
+        if not options.resume:  # rather now than when the seeds before have been trained
+            for folder in folders:
+                _check_unused(folder)
+        for config, folder in zip(configs, folders, strict=True):
             if options.resume and (folder / RESULTS_FILE).exists():
                 print(f"{folder} is finished")
                 continue
@@ -489,13 +535,16 @@ def main(arguments: list[str] | None = None) -> int:
             # Of several seeds, those that had not begun when the rest was stopped begin now.
             resume = options.resume and (started or len(configs) == 1)
             results = Run(config, folder, resume).train(not options.quiet)
-            print(f"{folder}: {json.dumps(results['evaluation'])}")
-    except (ConfigError, RunError) as error:
+            print(f"{folder}: {json.dumps(results['evaluation'])}", flush=True)
+    except (ConfigError, RunError, OSError) as error:
         print(f"agents.train: {error}", file=sys.stderr)
         return 2
     except Interrupted as error:
         print(f"stopped by {error}; --resume goes on", file=sys.stderr)
         return 128 + error.signal_number
+    except KeyboardInterrupt:
+        print("stopped at once; --resume goes on from the newest checkpoint", file=sys.stderr)
+        return 128 + signal.SIGINT
     return 0
 
 

@@ -7,6 +7,7 @@ estimates and likeliest actions, where the player has any.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"{player.name} on {deal_code(deal)}: score {playthrough.score},"
         f" {len(playthrough.actions)} moves{', won' if playthrough.won else ''}"
     )
-    print(f"look at it: python -m qv_env show {path}")
+    print(f"look at it: python -m qv_env show {shlex.quote(str(path))}")
     return 0
 
 

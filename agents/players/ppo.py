@@ -128,6 +128,8 @@ def load_policy(path: str | Path) -> tuple[MaskableActorCriticPolicy, dict[str, 
         policy = build_policy(about["policy"], about["network"], about["net_arch"], about["env"])
         policy.load_state_dict(weights)
         about["value_scale"] = float(about["value_scale"])
+        if not 0 < about["value_scale"] < math.inf:
+            raise ValueError(f"value_scale is {about['value_scale']}")
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path}: the weights do not fit their description: {error}") from None
     return policy, about
@@ -141,7 +143,7 @@ def policy_outputs(policy: MaskableActorCriticPolicy, observation: Any) -> tuple
     if isinstance(policy.observation_space, spaces.Dict):
         tensors: Any = observation_tensors(observation)
     else:
-        tensors = torch.as_tensor(np.ascontiguousarray(observation))
+        tensors = torch.from_numpy(np.array(observation))  # a copy: batches' may be read-only
     distribution = policy.get_distribution(tensors).distribution
     assert distribution is not None
     return distribution.logits, policy.predict_values(tensors).squeeze(1)
@@ -202,7 +204,9 @@ class PPOPlayer(Player):
             raise ValueError("play=argmax-new needs a policy of observation='cards'")
 
     @classmethod
-    def load(cls, path: str, play: str = "sample", temperature: str = "1.0", **unknown: str):  # type: ignore[no-untyped-def]
+    def load(  # type: ignore[no-untyped-def]
+        cls, path: str, /, play: str = "sample", temperature: str = "1.0", **unknown: str
+    ):
         """Return the player of a policy file; arguments are text, as on a command line.
 
         Raises:
@@ -235,7 +239,10 @@ class PPOPlayer(Player):
         with torch.inference_mode():
             logits, values = policy_outputs(self._policy, observation)
             if self._play == "sample":
-                logits = logits / self._temperature
+                # From the likeliest legal action down: nothing overflows, however cold it is.
+                legal = torch.from_numpy(mask != 0)
+                top = logits.masked_fill(~legal, -math.inf).amax(dim=1, keepdim=True)
+                logits = (logits - top) / self._temperature
             probabilities = masked_log_probs(logits, mask).exp().numpy()
         points = values.numpy() / self._value_scale
         self._insight = {"value": points, "probabilities": probabilities}

@@ -1,0 +1,383 @@
+"""The table network's symmetries, and the policy on top of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from sb3_contrib.common.maskable.distributions import MaskableCategorical
+from torch import nn
+
+from agents.evaluation import play_deals
+from agents.networks import NetworkConfig, TableNetwork, _pair_table, observation_tensors
+from agents.players.greedy import GreedyPlayer
+from agents.policies import TablePolicy, masked_log_probs
+from qv_env import QuaranteVoleursVectorEnv, action_name, deck_of, parse_action
+from qv_env.actions import (
+    COLUMN,
+    FOUNDATION,
+    MOVES,
+    NUM_ACTIONS,
+    NUM_COLUMNS,
+    NUM_FOUNDATIONS,
+    Move,
+)
+from qv_env.cards import NUM_SUITS
+from qv_env.observation import Encoding, encode
+from qv_env.rules import new_game, play
+
+SMALL = NetworkConfig(card=6, hidden=12, column=10, context=14, pair=8)
+IDS = {move: action for action, move in enumerate(MOVES)}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+def network(num_actions=NUM_ACTIONS, memory=False, seed=0):
+    """A small network in double precision, none of whose weights is next to nothing."""
+    torch.manual_seed(seed)
+    net = TableNetwork(num_actions, memory, SMALL)
+    for parameter in net.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return net.double()
+
+
+def positions(memory=False, games=40):
+    """Observations of games that a player who puts cards up has played for a while."""
+    encoding = Encoding("cards", memory, stock_visible=False)
+    rows = np.zeros((games, encoding.size), dtype=np.uint8)
+    for episode in play_deals(GreedyPlayer(), range(games), record=True):
+        game = new_game(deck_of(episode.deal))[0]
+        for action in episode.actions[:-1][: 40 + 2 * episode.deal]:
+            play(game, action)
+        encode(game, encoding.flags, rows[episode.deal])
+    return encoding.views(rows)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "memory"])
+def case(request):
+    """A network, positions as tensors, and what it says of them."""
+    net = network(memory=request.param)
+    observation = observation_tensors(positions(request.param))
+    with torch.no_grad():
+        return net, observation, *net(observation)
+
+
+def close(left, right):
+    torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+
+
+# -------------------------------------------------------------------------------------- symmetry
+
+
+def test_the_positions_are_worth_looking_at():
+    rows = positions()
+    heights = (rows["columns"] != 0).sum(axis=2)
+    low, high = np.sort(rows["foundations"].reshape(-1, 2, 4), axis=1).transpose(1, 0, 2)
+    assert heights.min() == 0
+    assert heights.max() > 6
+    assert ((low > 0) & (low < high)).sum() > 5
+    assert (rows["waste_size"] > 5).sum() > 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_permuting_columns_permutes_the_moves(case, seed):
+    net, observation, logits, values = case
+    order = np.random.default_rng(seed).permutation(NUM_COLUMNS)  # new column c is old order[c]
+    permuted = {**observation, "columns": observation["columns"][:, order]}
+    with torch.no_grad():
+        new_logits, new_values = net(permuted)
+
+    def old(kind, index):
+        return int(order[index]) if kind == COLUMN else index
+
+    before = [
+        IDS[Move(m.source, old(m.source, m.source_index), m.target, old(m.target, m.target_index))]
+        for m in MOVES
+    ]
+    assert sorted(before) == list(range(NUM_ACTIONS))
+    for unmoved in ("draw", "w>f"):
+        assert before[parse_action(unmoved)] == parse_action(unmoved)
+    close(new_logits, logits[:, before])
+    close(new_values, values)
+    # Where columns differ, the moves do: it is not that all are scored alike.
+    assert (new_logits - logits).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("suit", range(NUM_SUITS))
+def test_swapping_a_suits_foundations_swaps_their_take_backs(case, suit):
+    net, observation, logits, values = case
+    order = np.arange(NUM_FOUNDATIONS)
+    order[[suit, suit + NUM_SUITS]] = suit + NUM_SUITS, suit
+    swapped = {**observation, "foundations": observation["foundations"][:, order]}
+    with torch.no_grad():
+        new_logits, new_values = net(swapped)
+    before = [
+        IDS[m._replace(source_index=int(order[m.source_index]))] if m.source == FOUNDATION else a
+        for a, m in enumerate(MOVES)
+    ]
+    assert sum(a != b for a, b in enumerate(before)) == 2 * NUM_COLUMNS
+    close(new_logits, logits[:, before])
+    close(new_values, values)
+    differ = observation["foundations"][:, suit] != observation["foundations"][:, suit + NUM_SUITS]
+    assert differ.any()
+    assert ((new_logits - logits)[differ].abs().amax(dim=1) > 1e-4).all()
+
+
+def test_identical_columns_are_scored_alike():
+    observation = positions(games=20)
+    observation["columns"][:, 7] = observation["columns"][:, 2]
+    with torch.no_grad():
+        logits, _ = network()(observation_tensors(observation))
+    for one, other in [("w>c3", "w>c8"), ("c3>f", "c8>f"), ("c3>c1", "c8>c1"), ("c5>c3", "c5>c8"),
+                       ("f2>c3", "f2>c8"), ("c3>c8", "c8>c3")]:  # fmt: skip
+        close(logits[:, parse_action(one)], logits[:, parse_action(other)])
+
+
+def test_each_row_is_scored_on_its_own(case):
+    net, observation, logits, values = case
+    some = [5, 0, 33]
+    with torch.no_grad():
+        new_logits, new_values = net({key: rows[some] for key, rows in observation.items()})
+    close(new_logits, logits[some])
+    close(new_values, values[some])
+
+
+# -------------------------------------------------------------------------- what it is made from
+
+
+def test_each_action_has_a_place_of_its_own():
+    places = _pair_table()
+    assert len(set(places.tolist())) == len(places) == NUM_ACTIONS
+    targets = NUM_COLUMNS + 1
+    sources = ["w", *(f"c{k}" for k in range(1, 11)), *(f"f{k}" for k in range(1, 9))]
+    for action, place in enumerate(places.tolist()):
+        if place == 0:
+            assert action_name(action) == "draw"
+            continue
+        source, target = divmod(place - 1, targets)
+        name = "f" if target == NUM_COLUMNS else f"c{target + 1}"
+        assert action_name(action) == f"{sources[source]}>{name}"
+
+
+def test_without_take_backs_the_other_moves_are_scored_the_same(case):
+    net, observation, logits, values = case
+    fewer = TableNetwork(112, net.memory, SMALL).double()
+    fewer.load_state_dict(net.state_dict())
+    with torch.no_grad():
+        new_logits, new_values = fewer(observation)
+    assert new_logits.shape == (len(logits), 112)
+    close(new_logits, logits[:, :112])
+    close(new_values, values)
+
+
+@pytest.mark.parametrize(
+    ("key", "reach"),
+    [("columns", None), ("foundations", None), ("waste_top", None), ("waste_size", None),
+     ("stock_size", None), ("unseen", None), ("waste", 2), ("waste", 5)],
+)  # fmt: skip
+def test_all_that_is_seen_matters(key, reach):
+    memory = key in ("waste", "unseen")
+    net = network(memory=memory)
+    rows = positions(memory)
+    deep = rows["waste_size"][:, 0] >= 6
+    rows = {name: array[deep] for name, array in rows.items()}
+    changed = {name: array.copy() for name, array in rows.items()}
+    if reach is not None:  # a card under the waste's top
+        places = np.arange(deep.sum()), rows["waste_size"][:, 0] - reach
+        changed["waste"][places] = changed["waste"][places] % 52 + 1
+    elif key == "unseen":
+        changed["unseen"][:, 20] ^= 1
+    elif key in ("waste_size", "stock_size"):
+        changed[key] ^= 1
+    else:
+        first = changed[key].reshape(len(changed[key]), -1)[:, 0]
+        first[:] = first % 12 + 1
+    with torch.no_grad():
+        logits, values = net(observation_tensors(rows))
+        new_logits, new_values = net(observation_tensors(changed))
+    assert ((logits - new_logits).abs().amax(dim=1) > 1e-6).all()
+    assert ((values - new_values).abs() > 1e-7).all()
+
+
+def test_cards_are_seen_by_their_distance_to_the_foundations():
+    # The same card in a column is scored otherwise once its suit's foundations have grown.
+    net = network()
+    for name, parameter in net.named_parameters():  # nothing but the cards' distances is left
+        if name == "cards.weight":
+            parameter.data[:53] = 0
+    rows = positions(games=20)
+    grown = {**rows, "foundations": rows["foundations"].copy()}
+    grown["foundations"][:, 0] += 1
+    with torch.no_grad():
+        one, _ = net(observation_tensors(rows))
+        other, _ = net(observation_tensors(grown))
+    assert ((one - other)[:, 12:112].abs().amax(dim=1) > 1e-6).all()
+
+
+@pytest.mark.parametrize("name", ["card", "hidden", "column", "context", "pair"])
+@pytest.mark.parametrize("size", [0, -1, 4097, 2.0, True, "8"])
+def test_sizes_are_checked(name, size):
+    with pytest.raises(ValueError, match=rf"network\.{name} is an integer in 1\.\.4096"):
+        NetworkConfig(**{name: size})
+
+
+def test_observations_are_copied_into_tensors():
+    array = np.arange(4, dtype=np.uint8)
+    array.flags.writeable = False
+    tensors = observation_tensors({"a": array})
+    tensors["a"][0] = 9
+    assert array[0] == 0
+
+
+# ---------------------------------------------------------------------------------- probabilities
+
+
+def random_logits(seed, rows=64, spread=8.0):
+    rng = np.random.default_rng(seed)
+    logits = torch.from_numpy(rng.normal(0, spread, (rows, NUM_ACTIONS)).astype(np.float32))
+    mask = rng.random((rows, NUM_ACTIONS)) < rng.random((rows, 1)) * 0.5
+    mask[np.arange(rows), rng.integers(0, NUM_ACTIONS, rows)] = True
+    mask[0] = np.arange(NUM_ACTIONS) == 5  # one action only
+    mask[1] = True
+    return logits, mask
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "read-only", "tensor", "floats"])
+def test_masked_probabilities(kind):
+    logits, mask = random_logits(1)
+    given = mask
+    if kind == "int8":
+        given = mask.astype(np.int8)
+    elif kind == "read-only":
+        given = mask.view()
+        given.flags.writeable = False
+    elif kind == "tensor":
+        given = torch.from_numpy(mask)
+    elif kind == "floats":  # as rollout buffers hold them
+        given = torch.from_numpy(mask.astype(np.float32))
+    log_probs = masked_log_probs(logits, given)
+    probabilities = log_probs.exp()
+    legal = torch.from_numpy(mask)
+    assert (probabilities[~legal] == 0).all()
+    expected = torch.softmax(logits.masked_fill(~legal, -torch.inf), dim=1)
+    torch.testing.assert_close(probabilities, expected)
+    assert torch.isfinite(log_probs).all()
+    assert probabilities[0, 5] == 1
+
+
+def test_without_a_mask_all_actions_are_possible():
+    logits, _ = random_logits(2)
+    torch.testing.assert_close(masked_log_probs(logits, None), torch.log_softmax(logits, dim=1))
+
+
+class _Fixed(nn.Module):
+    """Gives logits of its own, whatever it sees."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = nn.Parameter(logits)
+
+    def forward(self, observation):
+        rows = len(observation["columns"])
+        return self.logits[:rows], torch.arange(rows, dtype=torch.float32)
+
+
+def policy():
+    env = QuaranteVoleursVectorEnv(1)
+    space, actions = env.single_observation_space, env.single_action_space
+    return TablePolicy(space, actions, lambda _: 1e-3, network=vars(SMALL))
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("spread", [0.1, 8.0, 60.0])
+def test_the_policy_agrees_with_sb3s_distribution(masked, spread):
+    made = policy()
+    logits, mask = random_logits(3, spread=spread)
+    given = mask if masked else None
+    made.network = _Fixed(logits)
+    observation = {"columns": torch.zeros(len(logits), 10, 16)}
+    theirs = made.get_distribution(observation, given)
+    plain = MaskableCategorical(logits=logits, masks=given)
+    torch.manual_seed(0)
+    actions, values, log_probs = made(observation, action_masks=given)
+    assert actions.shape == (len(logits),)
+    assert values.shape == (len(logits), 1)
+    legal = torch.from_numpy(mask) if masked else torch.ones_like(logits, dtype=torch.bool)
+    assert legal.gather(1, actions.unsqueeze(1)).all()
+    for distribution in (theirs.distribution, plain):
+        torch.testing.assert_close(log_probs, distribution.log_prob(actions))
+    as_tensor = None if given is None else torch.from_numpy(mask.astype(np.float32))
+    again, log_probs_2, entropy = made.evaluate_actions(observation, actions.float(), as_tensor)
+    torch.testing.assert_close(again, values)
+    torch.testing.assert_close(log_probs_2, log_probs)
+    torch.testing.assert_close(entropy, theirs.entropy(), rtol=1e-4, atol=1e-5)
+    best, _, _ = made(observation, deterministic=True, action_masks=given)
+    assert torch.equal(best, theirs.mode())
+    torch.testing.assert_close(made.predict_values(observation), values)
+
+
+def test_gradients_are_finite_and_illegal_actions_get_none():
+    made = policy()
+    logits, mask = random_logits(4)
+    made.network = _Fixed(logits)
+    observation = {"columns": torch.zeros(len(logits), 10, 16)}
+    actions = torch.from_numpy(mask.argmax(axis=1))
+    _, log_probs, entropy = made.evaluate_actions(observation, actions, torch.from_numpy(mask))
+    (log_probs.sum() + entropy.sum()).backward()
+    gradient = made.network.logits.grad
+    assert torch.isfinite(gradient).all()
+    assert (gradient[~torch.from_numpy(mask)] == 0).all()
+    assert (gradient[2:] != 0).any()
+
+
+def test_actions_are_drawn_as_often_as_they_are_likely():
+    made = policy()
+    rows = 20_000
+    logits = torch.zeros(NUM_ACTIONS)
+    logits[[3, 50, 191]] = torch.tensor([0.0, 1.0, 2.0])
+    mask = np.zeros((rows, NUM_ACTIONS), dtype=bool)
+    mask[:, [3, 50, 191]] = True
+    made.network = _Fixed(logits.expand(rows, -1).clone())
+    torch.manual_seed(0)
+    actions, _, _ = made({"columns": torch.zeros(rows, 10, 16)}, action_masks=mask)
+    shares = torch.bincount(actions, minlength=NUM_ACTIONS) / rows
+    expected = torch.softmax(torch.tensor([0.0, 1.0, 2.0]), dim=0)
+    torch.testing.assert_close(shares[[3, 50, 191]], expected, rtol=0, atol=0.015)
+
+
+def test_a_new_policy_plays_nearly_at_random_and_expects_nothing():
+    torch.manual_seed(0)
+    env = QuaranteVoleursVectorEnv(1)
+    made = TablePolicy(env.single_observation_space, env.single_action_space, lambda _: 1e-3)
+    rows = positions(games=20)
+    with torch.no_grad():
+        logits, values = made.network(observation_tensors(rows))
+    assert logits.std() < 1
+    assert values.abs().max() < 0.1
+    assert sum(p.numel() for p in made.parameters()) == sum(
+        p.numel() for group in made.optimizer.param_groups for p in group["params"]
+    )
+
+
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("take_back", [False, True])
+def test_a_policy_fits_its_variant_and_survives_sb3s_own_files(tmp_path, memory, take_back):
+    env = QuaranteVoleursVectorEnv(3, memory=memory, take_back=take_back)
+    space, actions = env.single_observation_space, env.single_action_space
+    assert isinstance(space, spaces.Dict)
+    made = TablePolicy(space, actions, lambda _: 1e-3, network=vars(SMALL))
+    observation, info = env.reset(seed=0)
+    torch.manual_seed(0)
+    chosen, _ = made.predict(observation, action_masks=info["action_mask"])
+    assert info["action_mask"][np.arange(3), chosen].all()
+    made.save(tmp_path / "policy.pt")
+    again = TablePolicy.load(tmp_path / "policy.pt")
+    torch.manual_seed(0)
+    same, _ = again.predict(observation, action_masks=info["action_mask"])
+    assert (same == chosen).all()
+    for key, tensor in made.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[key])
