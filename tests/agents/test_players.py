@@ -11,12 +11,12 @@ from agents.players import make_player
 from agents.players.base import Player, Uniforms, sample_rows
 from agents.players.greedy import GreedyPlayer
 from agents.players.random import RandomPlayer
-from qv_env import QuaranteVoleursEnv, action_name, cards_text, deck_of, parse_cards
-from qv_env.actions import NUM_ACTIONS, NUM_COLUMNS
-from qv_env.cards import COPIES, NUM_KINDS
+from qv_env import QuaranteVoleursEnv, action_name, deck_of, parse_cards
+from qv_env.actions import NUM_ACTIONS
 from qv_env.observation import Encoding, encode
 from qv_env.rules import (
     COLUMN_CARDS,
+    STATE,
     STOCK_CARDS,
     foundation_cards,
     is_won,
@@ -25,7 +25,6 @@ from qv_env.rules import (
     play,
     refusal,
 )
-from qv_env.text import parse_state
 
 DEALS = range(100, 130)
 
@@ -243,32 +242,24 @@ def test_each_seat_draws_its_own_numbers_in_order():
 
 
 def position(columns, foundations="0 0 0 0 0 0 0 0", waste="", stock=0):
-    """A position as observation and mask, of one game.
-
-    The cards that are not named lie in the stock (as many as ``stock`` says), the rest under the
-    waste's named cards.
+    """A position as observation and mask, of one game; cards that are not named are left out.
 
     Args:
         columns: Texts of cards, from the first column on; missing ones are empty.
         foundations: Heights.
-        waste: The waste's upper cards, top card last.
+        waste: The waste, top card last.
         stock: Cards in the stock.
     """
-    left = dict.fromkeys(range(NUM_KINDS), COPIES)
-    for f, height in enumerate(foundations.split()):
-        for rank in range(int(height)):
-            left[f % 4 * 13 + rank] -= 1
-    for card in parse_cards(" ".join([*columns, waste])):
-        left[card] -= 1
-    assert min(left.values()) >= 0
-    rest = [card for card, copies in left.items() for _ in range(copies)]
-    assert len(rest) >= stock
-    under = cards_text(rest[: len(rest) - stock])
-    assert waste or not under, "the waste's top card is to be named"
-    lines = [f"foundations {foundations}", f"stock {stock} unseen", f"waste {under} {waste}"]
-    columns = [*columns, *[""] * (NUM_COLUMNS - len(columns))]
-    lines += [f"column {c} {cards}" for c, cards in enumerate(columns, start=1)]
-    game = parse_state("\n".join(lines))[0]
+    game = np.zeros(1, dtype=STATE)[0]
+    for c, text in enumerate(columns):
+        cards = parse_cards(text)
+        game["columns"][c, : len(cards)] = np.array(cards, dtype=np.uint8) + 1
+        game["heights"][c] = len(cards)
+    game["foundations"] = [int(height) for height in foundations.split()]
+    cards = parse_cards(waste)
+    game["waste"][: len(cards)] = np.array(cards, dtype=np.uint8) + 1
+    game["waste_size"] = len(cards)
+    game["stock_size"] = stock
     encoding = Encoding("cards", memory=False, stock_visible=False)
     row = np.zeros((1, encoding.size), dtype=np.uint8)
     encode(game, encoding.flags, row[0])
