@@ -78,10 +78,7 @@ def save_policy(
     Args:
         policy: The policy.
         path: The file; replaced at once, when all is written.
-        kind: See :func:`build_policy`; so are ``network``, ``net_arch`` and ``variant``.
-        network: ...
-        net_arch: ...
-        variant: ...
+        kind, network, net_arch, variant: As for :func:`build_policy`.
         value_scale: What one point of score counts in the values that the policy estimates.
     """
     about = {
