@@ -92,6 +92,14 @@ _BASE_BITS = (
 _PILE_BITS = STOCK_CARDS * NUM_KINDS
 
 
+# Where things lie in a row of the `cards` observation.
+_FOUNDATIONS_AT = NUM_COLUMNS * MAX_COLUMN
+_WASTE_TOP_AT = _FOUNDATIONS_AT + NUM_FOUNDATIONS
+_WASTE_SIZE_AT = _WASTE_TOP_AT + 1
+_STOCK_SIZE_AT = _WASTE_SIZE_AT + 1
+_EXTRAS_AT = _STOCK_SIZE_AT + 1  # memory's fields, then the stock
+
+
 class Encoding:
     """One variant of the observation: its space, and its place in a row of bytes.
 
@@ -130,7 +138,12 @@ class Encoding:
         self.fields = (
             _BASE_FIELDS + _MEMORY_FIELDS * bool(memory) + _STOCK_FIELDS * bool(stock_visible)
         )
-        self.size = sum(field.size for field in self.fields)
+        ends = np.cumsum([field.size for field in self.fields]).tolist()
+        self.size = ends[-1]
+        self._parts = [
+            (field.name, slice(end - field.size, end))
+            for field, end in zip(self.fields[1:], ends[1:], strict=True)
+        ]
         self.space = spaces.Dict(
             {f.name: spaces.Box(0, f.high, f.shape, np.uint8) for f in self.fields}
         )
@@ -143,20 +156,11 @@ class Encoding:
         """
         if not self.fields:
             return rows
-        observation, start = {}, 0
-        for field in self.fields:
-            part = rows[..., start : start + field.size]
-            observation[field.name] = part.reshape(rows.shape[:-1] + field.shape)
-            start += field.size
+        columns = rows[..., :_FOUNDATIONS_AT]
+        observation = {"columns": columns.reshape(*rows.shape[:-1], NUM_COLUMNS, MAX_COLUMN)}
+        for name, part in self._parts:  # all the others have one dimension
+            observation[name] = rows[..., part]
         return observation
-
-
-# Where things lie in a row of the `cards` observation.
-_FOUNDATIONS_AT = NUM_COLUMNS * MAX_COLUMN
-_WASTE_TOP_AT = _FOUNDATIONS_AT + NUM_FOUNDATIONS
-_WASTE_SIZE_AT = _WASTE_TOP_AT + 1
-_STOCK_SIZE_AT = _WASTE_SIZE_AT + 1
-_EXTRAS_AT = _STOCK_SIZE_AT + 1  # memory's fields, then the stock
 
 
 @compiled

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
@@ -290,8 +292,6 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         self._num_actions = variant.num_actions
         self.single_observation_space = variant.encoding.space
         self.single_action_space = variant.action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
 
         self._arrays = _new_arrays(num_envs, variant.encoding.size, variant.num_actions)
         self._seeds: list[int | None] = [None] * num_envs
@@ -303,6 +303,18 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         self._before: np.ndarray | None = None  # for pictures: the games before the last step
         self._window: Window | None = None
         self._prepare_views()
+
+    # Made at first use: the space of a large batch takes as much memory as the batch itself.
+
+    @cached_property
+    def observation_space(self) -> spaces.Space[Observation]:  # type: ignore[override]
+        """The batched observation space."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    @cached_property
+    def action_space(self) -> spaces.Space[np.ndarray]:  # type: ignore[override]
+        """The batched action space."""
+        return batch_space(self.single_action_space, self.num_envs)
 
     def _prepare_views(self) -> None:
         """Make what ``copy=False`` hands out again and again: live arrays, closed to writing."""

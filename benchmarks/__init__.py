@@ -1,0 +1,1 @@
+"""Programs that measure how fast this project is; :mod:`benchmarks.speed` is the main one."""
