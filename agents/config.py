@@ -13,10 +13,11 @@ from typing import Any
 import yaml
 
 from agents.networks import NetworkConfig
-from qv_env import MAX_EPISODE_STEPS
+from qv_env import MAX_EPISODE_STEPS, deal_number, suite
 from qv_env.observation import OBSERVATIONS
 from qv_env.suites import SUITE_SIZES, deal_pool
 
+MATMUL_PRECISIONS = ("highest", "high", "medium")
 POLICIES = ("table", "MultiInputPolicy", "MlpPolicy")
 PLAYS = ("sample", "argmax", "argmax-new")
 
@@ -161,6 +162,34 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True)
+class RecordConfig:
+    """The agent's play on a few fixed deals during training, kept as playthroughs.
+
+    Attributes:
+        every: Environment steps between recordings; null for none.
+        deals: A list of codes or numbers, or how many deals of the evaluation's suite.
+    """
+
+    every: int | None = None
+    deals: int | list = 1
+
+    def __post_init__(self) -> None:
+        _require(self.every is None or self.every >= 1, "record.every is at least 1, or null")
+        count = self.deals if isinstance(self.deals, int) else len(self.deals)
+        _require(count >= 1, "record.deals is at least 1, or names at least one deal")
+        try:
+            self.numbers(next(iter(SUITE_SIZES)))
+        except ValueError as error:
+            raise ConfigError(f"record.deals: {error}") from None
+
+    def numbers(self, suite_name: str) -> list[int]:
+        """Return the numbers of the deals; ``suite_name`` is the evaluation's suite."""
+        if isinstance(self.deals, int):
+            return [int(number) for number in suite(suite_name)[: self.deals]]
+        return [deal_number(deal) for deal in self.deals]
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """One training run.
 
@@ -169,6 +198,9 @@ class RunConfig:
         seed: Seeds networks, play and deals.
         total_steps: Environment steps, rounded up to whole rollouts.
         torch_threads: Threads that torch computes with; 1 gives the same weights every time.
+        matmul_precision: Torch's name for how products of float32 matrices are computed:
+            ``highest``, ``high`` or ``medium`` (in bfloat16 with float32 sums where the processor
+            can, which took half the time on the machine that this was measured on).
         policy: ``table`` (this game's own network), or stable-baselines3's ``MultiInputPolicy``
             or (with ``env.observation: onehot``) ``MlpPolicy``.
         network: Sizes of the ``table`` network.
@@ -179,6 +211,7 @@ class RunConfig:
     seed: int = 0
     total_steps: int = 1_000_000
     torch_threads: int = 2
+    matmul_precision: str = "highest"
     policy: str = "table"
     network: NetworkConfig = field(default_factory=NetworkConfig)
     net_arch: list = field(default_factory=lambda: [256, 256])
@@ -187,6 +220,7 @@ class RunConfig:
     ppo: PPOConfig = field(default_factory=PPOConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    record: RecordConfig = field(default_factory=RecordConfig)
 
     def __post_init__(self) -> None:
         safe = self.name.replace("-", "").replace("_", "").replace(".", "")
@@ -197,6 +231,10 @@ class RunConfig:
         _require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
         _require(self.total_steps >= 1, "total_steps is at least 1")
         _require(self.torch_threads >= 1, "torch_threads is at least 1")
+        _require(
+            self.matmul_precision in MATMUL_PRECISIONS,
+            f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
+        )
         _require(self.policy in POLICIES, f"policy is one of {', '.join(POLICIES)}")
         _require(
             all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in self.net_arch),

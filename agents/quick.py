@@ -23,6 +23,7 @@ from agents.report import write_report
 from agents.train import Interrupted, Run, RunError
 from agents.watch import watch
 from qv_env import suite
+from qv_env.export import export
 from qv_env.suites import SUITE_SIZES
 
 _AGENT, _BASELINES = "ppo", ("greedy", "random")
@@ -93,6 +94,8 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     playthrough = watch(players[_AGENT], int(best["deal"]), config.seed)
     playthrough_path = out / "playthrough.json"
     playthrough.write(playthrough_path)
+    page = out / "playthrough.html"
+    export(playthrough, page, titles=(playthrough_path.name, ""))
     report = write_report(
         out,
         title=f"PPO after {run.learner.steps:,} steps",
@@ -113,7 +116,8 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     print(f"done in {time.monotonic() - started:.0f} s")
     print(f"report:       {report}")
     print(f"playthrough:  {playthrough_path}")
-    print(f"look at it:   .venv/bin/python -m qv_env show {shlex.quote(str(playthrough_path))}")
+    print(f"look at it:   {page} in a browser, or in the terminal:")
+    print(f"              .venv/bin/python -m qv_env show {shlex.quote(str(playthrough_path))}")
     return 0
 
 

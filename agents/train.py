@@ -37,6 +37,7 @@ from agents.config import ConfigError, RunConfig, load_config
 from agents.evaluation import play_deals
 from agents.players.ppo import POLICY_FILE, PPOPlayer, policy_class_of, save_policy
 from agents.provenance import git_state, package_versions
+from agents.recording import record_deals
 from agents.stats import mean_interval, proportion_interval
 from qv_env import suite
 from qv_env.files import replacing, write_json, write_text
@@ -46,6 +47,7 @@ CONFIG_FILE = "config.yaml"
 VERSIONS_FILE = "versions.json"
 EVALUATIONS_FILE = "evaluations.jsonl"
 RESULTS_FILE = "results.json"
+PLAYTHROUGHS = "playthroughs"  # a folder
 _CHECKPOINTS = "checkpoints"
 _CHECKPOINT_VERSION = 1
 
@@ -100,6 +102,7 @@ class Learner:
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
+        torch.set_float32_matmul_precision(config.matmul_precision)
         ppo = config.ppo
         # Deals of different runs are drawn from different streams, also where seeds are neighbours.
         env_seed = int(np.random.SeedSequence(config.seed).generate_state(1, np.uint64)[0] >> 2)
@@ -260,6 +263,7 @@ class Run:
         self._seconds_before = 0.0
         self._next_evaluation = config.evaluation.every
         self._next_checkpoint = config.checkpoint.every
+        self._next_recording = config.record.every
         (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         if checkpoint is None:
             write_text(folder / CONFIG_FILE, yaml.safe_dump(config.to_dict(), sort_keys=False))
@@ -321,6 +325,7 @@ class Run:
             "seconds": self._seconds(),
             "next_evaluation": self._next_evaluation,
             "next_checkpoint": self._next_checkpoint,
+            "next_recording": self._next_recording,
         }
         path = self.folder / _CHECKPOINTS / f"checkpoint-{self.learner.steps:012d}.pt"
         with replacing(path) as temporary:
@@ -334,6 +339,7 @@ class Run:
         self._seconds_before = checkpoint["seconds"]
         self._next_evaluation = checkpoint["next_evaluation"]
         self._next_checkpoint = checkpoint["next_checkpoint"]
+        self._next_recording = checkpoint["next_recording"]
         self._say(f"resumed at {self.learner.steps:,} steps")
 
     # ---------------------------------------------------------------------------------- the run
@@ -399,6 +405,8 @@ class Run:
         if steps >= self._next_evaluation and steps < config.total_steps:
             self._next_evaluation = _next_multiple(steps, config.evaluation.every)
             logged |= self._evaluate()
+        if self._next_recording is not None and steps >= self._next_recording:
+            self._record()
         self._log(writer, logged)
         bar.update(
             task,
@@ -461,6 +469,20 @@ class Run:
             "evaluation/score": score.estimate,
             "evaluation/win_rate": wins / len(episodes),
         }
+
+    def _record(self) -> None:
+        """Keep the agent's play on the recorded deals."""
+        record = self.config.record
+        assert record.every is not None
+        self._next_recording = _next_multiple(self.learner.steps, record.every)
+        record_deals(
+            self.learner.player(),
+            record.numbers(self.config.evaluation.suite),
+            self.folder / PLAYTHROUGHS,
+            self.learner.steps,
+            self.config.seed,
+            self.config.evaluation_steps,
+        )
 
     def _write_evaluations(self) -> None:
         lines = "".join(json.dumps(row) + "\n" for row in self.evaluations)

@@ -10,6 +10,7 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -35,15 +36,22 @@ def watch(player: Player, deal: int, seed: int = 0, max_episode_steps: int = MAX
     return playthrough_of(episode, player, seed)
 
 
-def playthrough_of(episode: Episode, player: Player, seed: int) -> Playthrough:
-    """Return a recorded episode as a playthrough."""
+def playthrough_of(
+    episode: Episode, player: Player, seed: int, extra: dict[str, Any] | None = None
+) -> Playthrough:
+    """Return a recorded episode as a playthrough, with further keys where there are any."""
     return Playthrough.from_actions(
         episode.actions,
         deal=episode.deal,
         player=player.name,
         values=episode.values or None,
         likeliest=episode.likeliest or None,
-        extra={"settings": player.settings, "seed": seed, "truncated": episode.truncated},
+        extra={
+            "settings": player.settings,
+            "seed": seed,
+            "truncated": episode.truncated,
+            **(extra or {}),
+        },
     )
 
 

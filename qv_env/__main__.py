@@ -1,4 +1,4 @@
-"""``python -m qv_env``: look at deals, show playthroughs, verify them."""
+"""``python -m qv_env``: look at deals, play them, show playthroughs, export them, verify them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ import re
 import secrets
 import sys
 import textwrap
-from collections.abc import Sequence
+import threading
+import webbrowser
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NoReturn, TextIO
 
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.utils import seeding
 
 from qv_env._version import __version__
 from qv_env.cards import SUIT_LETTERS, SUIT_SYMBOLS, cards_text
 from qv_env.deals import HELD_OUT_FROM, deal_code, deal_number, deck_of
+from qv_env.export import FORMATS, MAX_SCALE, MIN_SCALE, export
+from qv_env.files import KEPT_FOLDER, default_store
+from qv_env.game import Game, play_in_terminal
 from qv_env.playthrough import PlaythroughError, read_playthrough
 from qv_env.rules import COLUMN_CARDS, new_game
 from qv_env.show import (
@@ -54,7 +61,9 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = _Parser(
         prog=PROGRAM,
-        description="Quarante Voleurs: look at deals, show playthroughs, verify them.",
+        description=(
+            "Quarante Voleurs: look at deals, play them, show playthroughs, export and verify them."
+        ),
     )
     top.add_argument("--version", action="version", version=f"qv_env {__version__}")
     commands = top.add_subparsers(title="commands", dest="command", required=True)
@@ -71,6 +80,28 @@ def parser() -> argparse.ArgumentParser:
     deal.add_argument("--text", action="store_true", help="the board as text that is read back")
     deal.add_argument("--stock", action="store_true", help="show the order of the stock, too")
     deal.set_defaults(run=_deal)
+
+    table = commands.add_parser(
+        "play",
+        help="play, on a page in the browser",
+        description=(
+            "Serve a page to play on; this machine alone reaches it. The game on the table is"
+            " stored and goes on where it was; finished and abandoned ones are kept as"
+            " playthroughs. With --terminal, play here by typed commands instead."
+        ),
+    )
+    table.add_argument(
+        "--deal",
+        metavar="CODE|NUMBER",
+        help="such as FT1-N-AAAAAAV or 21; default: what lies on the table, or a random deal",
+    )
+    table.add_argument("--store", metavar="FOLDER", help=f"default: {default_store()}")
+    table.add_argument(
+        "--port", metavar="N", help="where the page is served; 0 for any free port (default 8104)"
+    )
+    table.add_argument("--no-browser", action="store_true", help="only print the page's address")
+    table.add_argument("--terminal", action="store_true", help="play here, by typed commands")
+    table.set_defaults(run=_play)
 
     show = commands.add_parser(
         "show",
@@ -95,6 +126,41 @@ def parser() -> argparse.ArgumentParser:
     )
     show.set_defaults(run=_show)
 
+    out = commands.add_parser(
+        "export",
+        help="make a page, a picture, an animation or a film of a playthrough",
+        description=(
+            "Make something to look at of a playthrough: a page that plays it and needs no other"
+            " file and no network (.html), a picture of one step (.png), an animation (.gif, .webp)"
+            " or a film (.mp4). Pictures need Pillow, films imageio-ffmpeg as well."
+        ),
+    )
+    out.add_argument("file", metavar="FILE", help="a playthrough file")
+    out.add_argument(
+        "--out",
+        metavar="FILE",
+        required=True,
+        help=f"the file to write; its ending ({', '.join(FORMATS)}) says what it becomes",
+    )
+    out.add_argument(
+        "--step", metavar="N", help=".png: which step (default: the last); .html: where it begins"
+    )
+    out.add_argument(
+        "--compare", metavar="OTHER", help="a second playthrough of the same deal, side by side"
+    )
+    out.add_argument(
+        "--speed",
+        metavar="STEPS_PER_S",
+        default=str(STEPS_PER_SECOND),
+        help=f"how fast it plays (default {STEPS_PER_SECOND:g})",
+    )
+    out.add_argument(
+        "--scale",
+        metavar="S",
+        help=f"size of pictures, {MIN_SCALE:g} to {MAX_SCALE:g}; 1 is 960 x 640",
+    )
+    out.set_defaults(run=_export)
+
     check = commands.add_parser(
         "check",
         help="verify playthroughs",
@@ -116,10 +182,8 @@ def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
         number = raw * HELD_OUT_FROM >> 64
     elif arguments.deal is None:
         number = secrets.randbelow(HELD_OUT_FROM)
-    elif re.fullmatch(r"\s*-?[0-9]+\s*", arguments.deal):
-        number = deal_number(int(arguments.deal))
     else:
-        number = deal_number(arguments.deal)
+        number = _deal_number(arguments.deal)
     deck = deck_of(number)
     game = new_game(deck)[0]
     if arguments.text:
@@ -131,6 +195,45 @@ def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
         out.write("\nstock, next card first:\n")
         out.write(textwrap.fill(cards_text(deck[COLUMN_CARDS:]), 16 * 3) + "\n")
     return 0
+
+
+def _play(arguments: argparse.Namespace, out: TextIO) -> int:
+    number = None if arguments.deal is None else _deal_number(arguments.deal)
+    store = default_store() if arguments.store is None else Path(arguments.store)
+    if arguments.terminal:
+        if arguments.port is not None or arguments.no_browser:
+            raise ValueError("--port and --no-browser are for the page, not for --terminal")
+        play_in_terminal(
+            Game(number), _typed_lines(out), out, store / KEPT_FOLDER, _wants_color(out)
+        )
+        return 0
+    port = None if arguments.port is None else _whole_number("--port", arguments.port)
+    try:
+        from qv_env.web import server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "qv_env":
+            raise
+        raise DependencyNotInstalled(
+            "the play page needs Starlette and uvicorn: pip install 'qv-env[play]'"
+            " (--terminal plays without them)"
+        ) from None
+
+    def ready(address: str) -> None:
+        out.write(f"The table is at {address} (Ctrl-C stops the server)\n")
+        out.flush()
+        if not arguments.no_browser:  # some browsers keep their caller waiting
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    server.serve(store, server.PORT if port is None else port, number, ready)
+    return 0
+
+
+def _typed_lines(out: TextIO) -> Iterator[str]:
+    """What is typed, to the end of the input or Ctrl-C; either way the game is kept."""
+    try:
+        yield from sys.stdin
+    except KeyboardInterrupt:
+        out.write("\n")
 
 
 def _show(arguments: argparse.Namespace, out: TextIO) -> int:
@@ -151,6 +254,27 @@ def _show(arguments: argparse.Namespace, out: TextIO) -> int:
     else:
         out.writelines(f"{line}\n" for line in summary(film))
     return 0
+
+
+def _export(arguments: argparse.Namespace, out: TextIO) -> int:
+    speed = _speed(arguments.speed)
+    step = None if arguments.step is None else _whole_number("--step", arguments.step)
+    scale = None if arguments.scale is None else _number("--scale", arguments.scale)
+    files = [arguments.file] if arguments.compare is None else [arguments.file, arguments.compare]
+    games = [read_playthrough(file) for file in files]
+    if any(_same_file(arguments.out, file) for file in files):
+        raise ValueError(f"{arguments.out} is the playthrough itself; --out names another file")
+    titles = [os.path.basename(file) for file in files]
+    other = None if arguments.compare is None else games[1]
+    export(games[0], arguments.out, other, step, speed, scale, (*titles, "")[:2])
+    out.write(f"{printable(arguments.out)}\n")
+    return 0
+
+
+def _same_file(one: str, other: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samefile(one, other)
+    return False
 
 
 def _check(arguments: argparse.Namespace, out: TextIO) -> int:
@@ -175,10 +299,21 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> int:
 # ------------------------------------------------------------------------- arguments and output
 
 
+def _deal_number(text: str) -> int:
+    """The deal that a code or a number names."""
+    return deal_number(int(text) if re.fullmatch(r"\s*-?[0-9]+\s*", text) else text)
+
+
 def _whole_number(name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
         raise ValueError(f"{name} is a whole number, not {text!r}")
     return int(text)
+
+
+def _number(name: str, text: str) -> float:
+    with contextlib.suppress(ValueError):
+        return float(text)
+    raise ValueError(f"{name} is a number, not {text!r}")
 
 
 def _speed(text: str) -> float:
@@ -238,7 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _SIGNALLED + _SIGPIPE
     except KeyboardInterrupt:
         return _SIGNALLED + _SIGINT
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, DependencyNotInstalled) as error:
         print(f"{PROGRAM}: {_one_line(error)}", file=sys.stderr)
         if isinstance(error, OSError):
             _drop_output()

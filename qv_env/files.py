@@ -11,6 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+KEPT_FOLDER = "playthroughs"  # in a store: people's finished and abandoned games
+
+
+def default_store() -> Path:
+    """Return the folder of people's games: ``~/.local/share/quarante-voleurs``, or as XDG says."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
+    return root / "quarante-voleurs"
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:

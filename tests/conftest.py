@@ -6,6 +6,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.browser import chromium, open_page
+
+__all__ = ["chromium", "open_page"]  # fixtures, here so that a process starts one browser only
+
 # Windows open where nobody sees them.
 os.environ["SDL_VIDEODRIVER"] = "dummy"
 

@@ -9,6 +9,8 @@ as colours.
 
 from __future__ import annotations
 
+from typing import Any
+
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
 
@@ -55,7 +57,7 @@ _CLUB = " ".join(
         _circle(27, 58, 22.5),
         _circle(73, 58, 22.5),
         "M40 36 L60 36 L66 60 L34 60 Z",
-        "M46 50 C47 74 43 88 33 96 L67 96 C57 88 53 74 54 50 Z",
+        "M54 50 C53 74 57 88 67 96 L33 96 C43 88 47 74 46 50 Z",
     )
 )
 
@@ -74,6 +76,33 @@ CROWN_PATHS: tuple[str, ...] = (
     ),
     "M14 68 L4 26 L28 48 L34 16 L50 44 L66 16 L72 48 L96 26 L86 68 Z M14 74 L86 74 L86 86 L14 86 Z",
 )
+
+
+def art_json() -> dict[str, Any]:
+    """Return the art as lists, numbers and strings, for ``json.dumps``; colours are [r, g, b].
+
+    Returns:
+        Keys ``suits`` and ``crowns`` (path data), ``suit_colours`` and ``colours`` (by name).
+    """
+    colours = {
+        "felt_light": FELT_LIGHT,
+        "felt_dark": FELT_DARK,
+        "header": HEADER,
+        "face": FACE,
+        "court": COURT,
+        "edge": EDGE,
+        "back": BACK,
+        "back_line": BACK_LINE,
+        "text": TEXT,
+        "faint_text": FAINT_TEXT,
+        "mark": MARK,
+    }
+    return {
+        "suits": list(SUIT_PATHS),
+        "crowns": list(CROWN_PATHS),
+        "suit_colours": [list(colour) for colour in SUIT_COLOURS],
+        "colours": {name: list(colour) for name, colour in colours.items()},
+    }
 
 
 def flatten(path: str, pieces: int = 12) -> list[list[Point]]:

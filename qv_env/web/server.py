@@ -12,6 +12,7 @@ The interface
 request                      JSON body
 ===========================  ==============================================================
 ``GET /api/table``
+``GET /api/page``
 ``POST /api/tap``            ``{"version": n, "pile": "c3"}``
 ``POST /api/double-click``   ``{"version": n, "pile": "c3"}``
 ``POST /api/drop``           ``{"version": n, "source": "c3", "target": "c7"}``; the target is
@@ -31,6 +32,10 @@ A *view* is ``qv_env.game.Game.view()`` (documented there: columns, foundations,
 * ``version``: an integer that rises with every change of the table, restarts included.
 * ``kept``: the name of this game's playthrough file, or null. A game is kept once: when it is won,
   or when another one takes its place and a move had been made.
+
+``GET /api/page`` answers with what stays the same while the server runs: ``layout`` and ``art``,
+the drawing as ``qv_env.render`` has it (``layout_json``, ``art_json``), and ``folder``, the folder
+of the playthroughs.
 
 Piles are ``stock``, ``w``, ``c1`` .. ``c10``, ``f1`` .. ``f8``. ``Game`` says what the gestures do.
 ``GET /api/table`` answers with a view. A POST answers with
@@ -101,8 +106,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from qv_env.deals import deal_code, deal_number
+from qv_env.files import KEPT_FOLDER, default_store
 from qv_env.game import Game, Outcome
 from qv_env.playthrough import PlaythroughError, read_playthrough
+from qv_env.render.art import art_json
+from qv_env.render.layout import layout_json
 
 try:
     import fcntl
@@ -120,9 +128,12 @@ GRACE = 3  # seconds that a request still has when the server is stopped
 STATIC = Path(__file__).parent / "static"
 # The page's files by their addresses: the name in STATIC, and the content type.
 PAGE_FILES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
+    "/": ("play.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/play.css": ("play.css", "text/css; charset=utf-8"),
     "/play.js": ("play.js", "text/javascript; charset=utf-8"),
+    "/table.css": ("table.css", "text/css; charset=utf-8"),
+    "/table.js": ("table.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
@@ -139,7 +150,7 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 
-_TABLE_FILE, _LOCK_FILE, _KEPT_FOLDER = "table.json", "lock", "playthroughs"
+_TABLE_FILE, _LOCK_FILE = "table.json", "lock"
 _VERSION_BITS = 52  # what JavaScript's numbers hold exactly, with room to count on
 
 
@@ -153,13 +164,6 @@ class StaleError(Exception):
 
 class GestureError(ValueError):
     """A gesture that cannot be: there is no such pile, no such deal."""
-
-
-def default_store() -> Path:
-    """Return the folder where the table and the playthroughs are: ``~/.local/share/...``."""
-    base = os.environ.get("XDG_DATA_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
-    return root / "quarante-voleurs"
 
 
 # ------------------------------------------------------------------------------------ the table
@@ -210,6 +214,11 @@ class Table:
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
+
+    @property
+    def folder(self) -> Path:
+        """Where finished and abandoned games are kept."""
+        return self.store / KEPT_FOLDER
 
     def view(self) -> dict[str, Any]:
         """Return the view of the table as it stands."""
@@ -320,7 +329,7 @@ class Table:
 
     def _keep(self) -> None:
         """Write the game's playthrough, if it is not there yet and there is something to keep."""
-        folder = self.store / _KEPT_FOLDER
+        folder = self.folder
         name = self._game.file_name
         if self._kept is not None or not self._game.actions:
             return
@@ -514,6 +523,11 @@ def create_app(
     async def show(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(table.view))
 
+    async def page(request: Request) -> Response:
+        return JSONResponse(
+            {"layout": layout_json(), "art": art_json(), "folder": str(table.folder)}
+        )
+
     async def tap(request: Request) -> Response:
         body = await _body(request, {"pile": True})
         return await answer(lambda: table.act(body["version"], lambda game: game.tap(body["pile"])))
@@ -567,6 +581,7 @@ def create_app(
     app = Starlette(
         routes=[
             Route("/api/table", show, methods=["GET"]),
+            Route("/api/page", page, methods=["GET"]),
             Route("/api/tap", tap, methods=["POST"]),
             Route("/api/double-click", double_click, methods=["POST"]),
             Route("/api/drop", drop, methods=["POST"]),

@@ -157,6 +157,8 @@ WRONG = [
     ("evaluation.temperature=0", "is positive"),
     ("checkpoint.every=0", "is at least 1"),
     ("checkpoint.keep=0", "is at least 1"),
+    ("record.every=0", "is at least 1, or null"),
+    ("record.deals=0", "is at least 1, or names"),
 ]
 
 

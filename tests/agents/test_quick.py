@@ -30,9 +30,9 @@ CONFIG = {
 }
 FILES = {
     "benchmark/plot.png", "benchmark/results.jsonl", "benchmark/summary.json",
-    "benchmark/table.md", "playthrough.json", "report.html", "report.md", "scores.png",
-    "learning.png", "seed-3/config.yaml", "seed-3/versions.json", "seed-3/evaluations.jsonl",
-    "seed-3/policy.safetensors", "seed-3/results.json",
+    "benchmark/table.md", "playthrough.html", "playthrough.json", "report.html", "report.md",
+    "scores.png", "learning.png", "seed-3/config.yaml", "seed-3/versions.json",
+    "seed-3/evaluations.jsonl", "seed-3/policy.safetensors", "seed-3/results.json",
 }  # fmt: skip
 
 
