@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export OMP_WAIT_POLICY := PASSIVE
 export MPLBACKEND := Agg
 
-.PHONY: help train test lint format types check clean
+.PHONY: help train test pictures lint format types check clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is to make.
@@ -28,6 +28,9 @@ train: $(VENV)/.train ## Train a PPO agent on seeded deals, evaluate it, write a
 
 test: $(VENV)/.dev ## Run the tests.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests
+
+pictures: $(VENV)/.dev ## Make the README's picture again.
+	$(BIN)/python -m qv_env export tests/data/won.json --step 120 --out docs/pictures/table.png
 
 lint: $(VENV)/.dev ## Check style.
 	$(BIN)/ruff check .
