@@ -13,6 +13,8 @@
   const SHUDDER = 700; // milliseconds that a refused pile is marked
   const ON_THE_WAY = 40; // pixels over which a card that is held by keyboard shows the pile below
 
+  const SWITCHES = { "double-clicks": "double_clicks", "automatic-placing": "automatic_placing" };
+
   const byId = (id) => document.getElementById(id);
   const signed = (points) => (points > 0 ? `+${points}` : `−${-points}`);
   const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
@@ -86,6 +88,12 @@
     return tail;
   }
 
+  /* Gestures that wait are not made any more. */
+  function forget() {
+    epoch += 1;
+    for (const id of Object.keys(SWITCHES)) byId(id).removeAttribute("aria-busy");
+  }
+
   async function get(name) {
     try {
       const response = await fetch(`/api/${name}`, { cache: "no-store" });
@@ -108,13 +116,13 @@
       });
       content = await response.json();
     } catch {
-      epoch += 1;
+      forget();
       receive(view); // what was dropped meanwhile goes home
       message(LOST, "refusal");
       return null;
     }
     if (response.status === 409) {
-      epoch += 1;
+      forget();
       receive(content.table);
       message("The game has been played on in another window. This is how it stands: look again.");
       return null;
@@ -148,8 +156,10 @@
     byId("moves").textContent = view.moves;
     byId("cards").textContent = view.foundation_cards;
     byId("undo").setAttribute("aria-disabled", String(!view.can_undo));
-    byId("double-clicks").checked = view.double_clicks;
-    byId("automatic-placing").checked = view.automatic_placing;
+    for (const [id, name] of Object.entries(SWITCHES)) {
+      const box = byId(id); // one that was switched meanwhile stays so until the server has answered
+      if (!box.hasAttribute("aria-busy")) box.checked = view[name];
+    }
     document.title = view.deal ? `${view.deal} · Quarante Voleurs` : "Quarante Voleurs";
     if (drag?.going) takeUp(); // the card in hand stays in hand
   }
@@ -288,13 +298,9 @@
 
   function drop(source, target, hand) {
     lastClick = null;
-    const back = () => {
-      if (drag?.going) receive(view); // another card is in hand by now: this one goes home at once
-      else hand?.putBack(GLIDE);
-    };
     enqueue(async () => {
       const reply = await gesture("drop", { source, target });
-      if (!reply?.moved) back();
+      if (!reply?.moved) hand?.putBack(GLIDE);
     });
   }
 
@@ -447,10 +453,12 @@
     newGame({ deal: /^[0-9]{1,15}$/.test(text) ? Number(text) : text });
   }
 
-  async function setting(box, name) {
-    const wanted = box.checked;
+  function setting(box, name) {
+    const on = box.checked;
+    box.setAttribute("aria-busy", "true");
     enqueue(async () => {
-      const reply = await send("settings", { [name]: wanted });
+      const reply = await send("settings", { [name]: on });
+      box.removeAttribute("aria-busy");
       if (reply?.table) receive(reply.table);
       else {
         box.checked = view[name];
@@ -507,8 +515,9 @@
     byId("new").addEventListener("click", () => newGame());
     byId("copy").addEventListener("click", copyCode);
     byId("enter").addEventListener("submit", onCode);
-    byId("double-clicks").addEventListener("change", (event) => setting(event.target, "double_clicks"));
-    byId("automatic-placing").addEventListener("change", (event) => setting(event.target, "automatic_placing"));
+    for (const [id, name] of Object.entries(SWITCHES)) {
+      byId(id).addEventListener("change", (event) => setting(event.target, name));
+    }
     byId("help-open").addEventListener("click", () => byId("help").showModal());
     byId("help-close").addEventListener("click", () => byId("help").close());
     byId("abandon-no").addEventListener("click", () => byId("abandon").close());

@@ -753,14 +753,19 @@ globalThis.QVTable = (() => {
         if (pile === "stock") entry.element.remove();
         else layers.cards.append(entry.element);
       };
-      lifted = { down };
+      const mine = { down };
+      lifted = mine;
       return {
         move(x, y) {
-          const point = lifted && toTable(x, y);
+          const point = lifted === mine && toTable(x, y);
           if (point) at(home[0] + point[0] - start[0], home[1] + point[1] - start[1]);
         },
         putBack(time = 0) {
-          if (!lifted) return;
+          if (lifted !== mine) {
+            // Another card was lifted meanwhile; this one lies where it was dropped.
+            if (cards.includes(entry)) at(...home);
+            return;
+          }
           const from = [entry.x, entry.y];
           down();
           at(...home);
@@ -772,7 +777,7 @@ globalThis.QVTable = (() => {
           glide(entry.element, from, home, time);
         },
         release() {
-          if (lifted) down();
+          if (lifted === mine) down();
         },
       };
     }
