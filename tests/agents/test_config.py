@@ -109,6 +109,7 @@ WRONG = [
     ("total_steps=1.5", "is an integer, not 1.5"),
     ("total_steps=true", "is an integer, not True"),
     ("torch_threads=0", "is at least 1"),
+    ("matmul_precision=fast", "is one of highest"),
     ("policy=CnnPolicy", "is one of table, MultiInputPolicy, MlpPolicy"),
     ("net_arch=256", "is a list"),
     ("net_arch=[256, 0]", "is a list of positive"),

@@ -1,0 +1,173 @@
+"""The plan player: legal, deterministic, blind to the stock; its settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents.evaluation import game_rng, play_deals
+from agents.players import make_player
+from agents.players.plan import (
+    DEFAULTS,
+    PlanPlayer,
+    PlanSettings,
+    load_settings,
+    settings_text,
+)
+from agents.search import FEATURES, MAX_LINE, NUM_FEATURES, Effort, Memory, play_game
+from qv_env import QuaranteVoleursEnv, deck_of
+from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
+from qv_env.rules import COLUMN_CARDS, foundation_cards, is_won, new_game, play, refusal
+
+DEALS = range(200, 216)
+QUICK = Effort(width=20, depth=10, end_width=50, end_depth=80)
+
+
+def player(**changes):
+    effort = Effort(**{**{"width": 20, "depth": 10, "end_width": 50, "end_depth": 80}, **changes})
+    return PlanPlayer(PlanSettings(load_settings().weights, effort))
+
+
+def played(deals=DEALS, who=None, **options):
+    return {e.deal: e for e in play_deals(who or player(), deals, record=True, **options)}
+
+
+def test_games_replay_by_the_rules_and_go_well():
+    episodes = played()
+    for episode in episodes.values():
+        game = new_game(deck_of(episode.deal))[0]
+        for action in episode.actions:
+            assert refusal(game, action) == 0
+            play(game, action)
+        assert (episode.score, episode.won) == (game["score"], is_won(game))
+        assert episode.foundation_cards == foundation_cards(game)
+        assert episode.won or episode.actions.count(DRAW) == 64
+    assert np.mean([episode.score for episode in episodes.values()]) > 450  # greedy: about 340
+
+
+def test_no_card_comes_back_while_anything_else_is_left():
+    for episode in played().values():
+        back = [action for action in episode.actions if action >= FOUNDATION_TO_COLUMN]
+        assert not back or episode.truncated
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+def test_games_are_those_of_the_compiled_loop(ahead):
+    who = player(ahead=ahead)
+    effort = Effort(20, 10, 50, 80, ahead)
+    memory = Memory(effort.end_width, effort.end_depth)
+    few = Memory(effort.width, effort.depth).seen
+    line = np.zeros(MAX_LINE, dtype=np.uint8)
+    weights = load_settings().weights
+    for deal, episode in played(DEALS[:6], who).items():
+        game = new_game(deck_of(deal))
+        play_game(
+            game, effort.width, effort.depth, effort.end_width, effort.end_depth, weights,
+            memory.states, memory.values, memory.parents, memory.actions, memory.seen, few,
+            effort.ahead, effort.ahead_width, effort.ahead_depth, line,
+        )  # fmt: skip
+        # What the player does after it has given up is not worth anything.
+        assert foundation_cards(game[0]) == episode.foundation_cards
+        assert is_won(game[0]) == episode.won
+
+
+def test_a_game_does_not_depend_on_the_other_seats_nor_on_the_seed():
+    alone = {deal: e.actions for deal, e in played(num_seats=1, seed=0).items()}
+    together = {deal: e.actions for deal, e in played(DEALS[::-1], num_seats=7, seed=5).items()}
+    assert alone == together
+
+
+def course(deck, draws, **changes):
+    """The actions in a game of an explicit deck, up to and with a number of draws."""
+    who = player(**changes)
+    env = QuaranteVoleursEnv(**who.env_kwargs)
+    observation, info = env.reset(options={"deck": deck})
+    who.prepare(1)
+    who.start(0, game_rng(0, 0))
+    actions = []
+    while actions.count(DRAW) <= draws:
+        batch = {key: array[None] for key, array in observation.items()}
+        action = int(who.act(np.array([0]), batch, info["action_mask"][None])[0])
+        actions.append(action)
+        observation, _, terminated, _, info = env.step(action)
+        if terminated:
+            break
+    return actions
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+@pytest.mark.parametrize("known", [0, 20, 50])
+def test_choices_do_not_depend_on_the_hidden_order(known, ahead):
+    rng = np.random.default_rng(known)
+    for deal in range(3):
+        deck = deck_of(deal).tolist()
+        hidden = deck[COLUMN_CARDS + known :]
+        twin = deck[: COLUMN_CARDS + known] + rng.permutation(hidden).tolist()
+        assert twin != deck
+        one, other = (course(d, known, ahead=ahead) for d in (deck, twin))
+        assert one == other
+        assert one.count(DRAW) == known + 1
+
+
+# -------------------------------------------------------------------------------------- settings
+
+
+def test_the_player_by_name_and_with_settings(tmp_path):
+    assert isinstance(make_player("plan"), PlanPlayer)
+    assert make_player("plan,width=7,end_depth=9").settings["width"] == 7
+    file = tmp_path / "other.yaml"
+    file.write_text("weights: {up: 3}\neffort: {depth: 5}\n")
+    settings = make_player(f"plan:{file},width=9").settings
+    assert (settings["width"], settings["depth"], settings["weights"]["up"]) == (9, 5, 3.0)
+    assert settings["weights"]["links"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("plan,speed=3", "no setting 'speed'"),
+        ("plan,width=many", "width is an integer, not 'many'"),
+        ("plan,width=0", "width is at least 1"),
+    ],
+)
+def test_bad_options_are_refused(spec, message):
+    with pytest.raises(ValueError, match=message):
+        make_player(spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("weights: {luck: 1}", "no feature 'luck'"),
+        ("weights: {up: much}", "the weight of up is a number, not 'much'"),
+        ("weights: {up: .nan}", "weights are finite"),
+        ("weights: [1, 2]", "weights are given by name"),
+        ("effort: {speed: 1}", "effort has no 'speed'"),
+        ("effort: {width: 1.5}", "width is an integer, not 1.5"),
+        ("effort: {width: 0}", "width is at least 1"),
+        ("other: 1", "the keys weights and effort"),
+        ("weights: {", "other.yaml"),
+        ("3", "the keys weights and effort"),
+    ],
+)
+def test_bad_settings_files_are_refused_by_name(tmp_path, text, message):
+    file = tmp_path / "other.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        load_settings(file)
+    assert str(error.value).startswith(str(file))
+
+
+def test_settings_are_read_back_as_they_are_written(tmp_path):
+    file = tmp_path / "other.yaml"
+    weights = np.random.default_rng(0).normal(size=NUM_FEATURES).round(4)
+    file.write_text(settings_text(weights, QUICK, ["made by hand"]))
+    settings = load_settings(file)
+    assert settings.weights.tolist() == weights.tolist()
+    assert settings.effort == QUICK
+    assert file.read_text().startswith("# made by hand\n")
+
+
+def test_the_committed_settings_name_every_feature():
+    text = DEFAULTS.read_text()
+    assert all(f"  {name}: " in text for name in FEATURES)

@@ -1,0 +1,222 @@
+"""The solver against an exhaustive search, its solutions, its command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents import solve as module
+from agents.players.plan import load_settings
+from agents.solve import WEIGHTS, Attempt, attempts, main, solve_deal, solve_game, try_game
+from qv_env import deal_code, deck_of
+from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN, NUM_ACTIONS
+from qv_env.playthrough import read_playthrough
+from qv_env.rules import is_won, legal_actions, new_game, play, refusal
+from qv_env.text import parse_state
+from tests.agents.test_search import board, endgame, plain_closure
+
+EASY = 5000  # a training deal that is won with little effort
+
+
+def truth(states, most):
+    """Whether a game can be won, by a search through all that the rules allow; None: too large.
+
+    Nothing is forced and nothing is taken for safe. Only the order of columns, and of a suit's two
+    foundations, is left out of account.
+    """
+
+    def key(game):
+        columns = sorted(bytes(column) for column in game["columns"])
+        foundations = [sorted((int(game["foundations"][s]), int(game["foundations"][s + 4])))
+                       for s in range(4)]  # fmt: skip
+        return b"".join(columns), str(foundations), bytes(game["waste"]), int(game["stock_size"])
+
+    seen, todo = {key(states[0])}, [states]
+    mask = np.zeros(NUM_ACTIONS, dtype=np.int8)
+    while todo:
+        here = todo.pop()
+        if is_won(here[0]):
+            return True
+        if len(seen) > most:
+            return None
+        legal_actions(here[0], mask)
+        # The search goes on from the last: up rather than anywhere else, and back last of all.
+        for action in sorted(np.flatnonzero(mask), key=lambda a: 2 * (11 <= a < 22) - (a >= 112)):
+            there = here.copy()
+            play(there[0], int(action))
+            if (found := key(there[0])) not in seen:
+                seen.add(found)
+                todo.append(there)
+    return False
+
+
+def check_win(states, actions):
+    game = states.copy()
+    for action in actions:
+        assert refusal(game[0], action) == 0
+        play(game[0], action)
+    assert is_won(game[0])
+
+
+def small_games():
+    """Late positions, some of them lost, some not."""
+    for seed in range(12):
+        yield endgame(seed, height=4, column_cards=30)
+    for seed in range(6):
+        yield endgame(seed, height=9, stock=8)
+    for seed in range(6):
+        yield endgame(seed, height=5, column_cards=40)
+
+
+def test_verdicts_agree_with_an_exhaustive_search():
+    verdicts = []
+    for states in small_games():
+        expected = truth(states, 4000)
+        before = states.copy()
+        solution = solve_game(states, seconds=2.0 if expected is not None else 0.2)
+        assert states == before
+        if solution.verdict == "won":
+            check_win(states, solution.actions)
+            assert expected is not False
+        else:
+            assert solution.actions == ()
+        if expected is not None:
+            assert solution.verdict == ("won" if expected else "lost")
+            verdicts.append(solution.verdict)
+    assert verdicts.count("won") >= 5
+    assert verdicts.count("lost") >= 5
+
+
+def test_symmetric_games_have_the_same_verdict():
+    rng = np.random.default_rng(0)
+    seen = set()
+    for k, states in enumerate(small_games()):
+        if k % 3:
+            continue
+        other = states.copy()
+        order = rng.permutation(10)
+        other["columns"], other["heights"] = (
+            states["columns"][:, order],
+            states["heights"][:, order],
+        )
+        suits = rng.permutation(4)
+        ids = np.concatenate([[0], (suits[:, None] * 13 + np.arange(13)).ravel() + 1])
+        ids = ids.astype(np.uint8)
+        for pile in ("columns", "waste", "stock"):
+            other[pile] = ids[other[pile]]
+        foundations = np.zeros(8, dtype=np.uint8)
+        for suit in range(4):
+            foundations[[suits[suit], suits[suit] + 4]] = states[0]["foundations"][[suit + 4, suit]]
+        other["foundations"] = foundations
+        one, twin = (solve_game(s, seconds=0.5) for s in (states, other))
+        if "given up" not in (one.verdict, twin.verdict):
+            assert one.verdict == twin.verdict
+            seen.add(one.verdict)
+    assert seen == {"won", "lost"}
+
+
+NEEDS_A_TAKE_BACK = """\
+foundations 6 8 9 8 3 7 3 9
+stock
+waste JH QD KS QS TH 4S 8S KC KD QC TC 6S QC 8H QD JH
+column 1 7S QH 9H 5D
+column 2 9S KS TS KH
+column 3 9H 4D TC 8D
+column 4 QS 7D JC
+column 5 JD TS TD KD
+column 6 9D JS 5S TD
+column 7 6D 7S JC
+column 8 KH 9C KC
+column 9 JS TH JD
+column 10 QH 9S 8S
+"""
+
+
+def test_a_game_that_only_a_take_back_wins_is_not_called_lost():
+    states = parse_state(NEEDS_A_TAKE_BACK)
+    weights = load_settings(WEIGHTS).weights
+    without = try_game(states, Attempt(300, weights))
+    assert (without.actions, without.whole) == (None, True)
+    closure = plain_closure(states, False, 100)
+    assert without.positions == len(closure)
+    solution = solve_game(states)
+    assert solution.verdict == "won"
+    assert max(solution.actions) >= FOUNDATION_TO_COLUMN
+    check_win(states, solution.actions)
+
+
+def test_nothing_is_lost_that_was_not_searched_whole():
+    states = new_game(deck_of(1))
+    weights = load_settings(WEIGHTS).weights
+    course = try_game(states, Attempt(5, weights, complete=True))
+    assert (course.actions, course.whole) == (None, False)
+    assert solve_game(states, seconds=0.001).verdict in ("given up", "won")
+
+
+def test_a_game_that_is_won_already():
+    states = board([], "13 13 13 13 13 13 13 13", stock="")
+    solution = solve_game(states)
+    assert (solution.verdict, solution.actions) == ("won", ())
+    states = board(["KS"], "12 13 13 13 13 13 13 13", stock="")
+    solution = solve_game(states)
+    assert solution.verdict == "won"
+    check_win(states, solution.actions)
+
+
+def test_solutions_replay_and_are_the_same_every_time():
+    solution, playthrough = solve_deal(EASY, seconds=20.0)
+    assert solution.verdict == "won"
+    assert playthrough.won
+    assert playthrough.deal == deal_code(EASY)
+    assert playthrough.actions == solution.actions
+    assert playthrough.actions.count(DRAW) == 64
+    check_win(new_game(deck_of(EASY)), solution.actions)
+    again, _ = solve_deal(EASY, seconds=40.0)
+    assert (again.actions, again.positions) == (solution.actions, solution.positions)
+
+
+def test_attempts_begin_with_a_complete_one_and_change_the_weights():
+    weights = load_settings(WEIGHTS).weights
+    tried = [attempt for attempt, _ in zip(attempts(weights, 3), range(9), strict=False)]
+    assert [attempt.complete for attempt in tried] == [True] + [False] * 8
+    assert (tried[3].weights == weights).all()
+    assert (np.sign(tried[-1].weights) == np.sign(weights)).all()
+    assert (tried[-1].weights != tried[-2].weights).any()
+    again = [attempt for attempt, _ in zip(attempts(weights, 3), range(9), strict=False)]
+    assert (tried[-1].weights == again[-1].weights).all()
+
+
+# --------------------------------------------------------------------------------- command line
+
+
+def test_the_program_prints_and_saves_a_solution(tmp_path, capsys):
+    path = tmp_path / "solution.json"
+    assert main(["--deal", deal_code(EASY), "--out", str(path)]) == 0
+    text = capsys.readouterr().out
+    playthrough = read_playthrough(path)
+    assert playthrough.won
+    assert f"won in {len(playthrough.actions)} moves, score {playthrough.score}" in text
+    assert " ".join(step.name for step in playthrough.steps()) in text
+
+
+def test_the_program_says_what_it_does_not_know(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for verdict, status in (("lost", 0), ("given up", 1)):
+        solution = module.Solution(verdict, (), 12, 1, 0.5)
+        monkeypatch.setattr(module, "solve_deal", lambda *_, found=solution: (found, None))
+        assert main(["--deal", "21"]) == status
+        assert f"FT1-N-AAAAAAV: {verdict} (12 positions" in capsys.readouterr().out
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--deal", "FT1-N-1"], "deal code"),
+        (["--deal", "21", "--seconds", "0"], "--seconds is above 0"),
+        (["--deal", "21", "--seed", "-1"], "--seed at least 0"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
