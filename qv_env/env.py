@@ -60,7 +60,9 @@ def _advance(
     reason, points = attempt(game, action)
     encode(game, flags, row)
     legal = legal_actions(game, mask)
-    return reason, points, game["score"], game["moves"], foundation_cards(game), legal
+    # int() matters where numba is switched off: NumPy's numbers must not reach users.
+    score, moves = int(game["score"]), int(game["moves"])
+    return int(reason), int(points), score, moves, int(foundation_cards(game)), int(legal)
 
 
 class Variant:
@@ -342,10 +344,9 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         )
         if before is not None:
             self._watch(before, int(reason))
-        won = bool(cards == NUM_CARDS)
-        # Where numba is switched off, these are NumPy's numbers.
-        info = self._info(int(score), int(moves), int(cards), won, REFUSALS[reason])
-        return self._encoding.views(row), float(points), won or bool(legal == 0), False, info
+        won = cards == NUM_CARDS
+        info = self._info(score, moves, cards, won, REFUSALS[reason])
+        return self._encoding.view(row), float(points), won or legal == 0, False, info
 
     def _info(self, score: int, moves: int, cards: int, won: bool, refusal: str) -> dict[str, Any]:
         return {

@@ -100,6 +100,9 @@ _STOCK_SIZE_AT = _WASTE_SIZE_AT + 1
 _EXTRAS_AT = _STOCK_SIZE_AT + 1  # memory's fields, then the stock
 
 
+_COLUMNS_SHAPE = (NUM_COLUMNS, MAX_COLUMN)
+
+
 class Encoding:
     """One variant of the observation: its space, and its place in a row of bytes.
 
@@ -147,6 +150,18 @@ class Encoding:
         self.space = spaces.Dict(
             {f.name: spaces.Box(0, f.high, f.shape, np.uint8) for f in self.fields}
         )
+
+    def view(self, row: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
+        """Return the observation that one row (uint8 (size,)) holds, without copying.
+
+        It is what ``views`` returns, in half the time: this is a good part of a single step.
+        """
+        if not self.fields:
+            return row
+        observation = {"columns": row[:_FOUNDATIONS_AT].reshape(_COLUMNS_SHAPE)}
+        for name, part in self._parts:
+            observation[name] = row[part]
+        return observation
 
     def views(self, rows: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
         """Return the observation that rows hold, without copying.

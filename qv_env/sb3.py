@@ -105,7 +105,9 @@ class QuaranteVoleursVecEnv(VecEnv):
         self._reset_options()
         self._lengths[:] = 0
         self._codes = [code_of(number) for number in infos["deal"].tolist()]
-        self.reset_infos = self._single_infos(infos)
+        self.reset_infos = self._single_infos(infos, self._codes)
+        for info in self.reset_infos:
+            del info["TimeLimit.truncated"]
         return observation
 
     def _batch_options(self) -> dict[str, Any] | None:
@@ -135,12 +137,13 @@ class QuaranteVoleursVecEnv(VecEnv):
         ended = np.flatnonzero(dones).tolist()
         final = infos.pop("final_info", None)
         final_obs = infos.pop("final_obs", None)
-        singles = self._single_infos(infos)
-        for single in singles:
-            single["TimeLimit.truncated"] = False
+        singles = self._single_infos(infos, self._codes)
         if ended:
             elapsed = round(time.time() - self._start, 6)
-            final_infos = self._single_infos(final, ended)
+            final_infos = self._single_infos(
+                {name: final[name][ended] for name in ("action_mask", *_NUMBERS)},
+                [self._codes[i] for i in ended],
+            )
             for i, info in zip(ended, final_infos, strict=True):
                 info["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
                 info["terminal_observation"] = final_obs[i]
@@ -156,25 +159,24 @@ class QuaranteVoleursVecEnv(VecEnv):
             self._lengths[ended] = 0
         return observation, rewards.astype(np.float32), dones, singles
 
-    def _single_infos(
-        self, infos: dict[str, Any], which: Sequence[int] | None = None
-    ) -> list[dict[str, Any]]:
-        """One dict a game, as a single environment gives it, of a batch's infos."""
-        indices = range(self.num_envs) if which is None else which
-        masks, codes = infos["action_mask"], self._codes
-        columns = [infos[name].tolist() for name in _NUMBERS]
-        scores, moves, cards, won, refusals = columns
+    @staticmethod
+    def _single_infos(infos: dict[str, Any], codes: Sequence[str]) -> list[dict[str, Any]]:
+        """One dict a game, as a ``VecEnv`` of single environments gives it, of a batch's infos."""
+        numbers = (infos[name].tolist() for name in _NUMBERS)
         return [
             {
-                "action_mask": masks[i],
-                "deal": codes[i],
-                "score": scores[i],
-                "moves": moves[i],
-                "foundation_cards": cards[i],
-                "won": won[i],
-                "refusal": refusals[i],
+                "action_mask": mask,
+                "deal": code,
+                "score": score,
+                "moves": moves,
+                "foundation_cards": cards,
+                "won": won,
+                "refusal": refusal,
+                "TimeLimit.truncated": False,
             }
-            for i in indices
+            for mask, code, score, moves, cards, won, refusal in zip(
+                infos["action_mask"], codes, *numbers, strict=True
+            )
         ]
 
     def action_masks(self) -> np.ndarray:
