@@ -37,7 +37,8 @@ def make_sb3_env(
     Returns:
         A ``VecEnv`` whose finished episodes leave ``terminal_observation``,
         ``TimeLimit.truncated`` and ``episode`` (``r``, ``l``, ``t``, as ``Monitor`` gives them) in
-        their info, and whose ``action_masks`` is what ``sb3_contrib.MaskablePPO`` looks for.
+        their info, and whose ``action_masks`` is what ``sb3_contrib.MaskablePPO`` looks for. Infos
+        have the single environment's keys, but for ``action_mask``: masks are asked for at once.
 
     Raises:
         ValueError: A keyword has a value that it cannot have.
@@ -141,7 +142,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         if ended:
             elapsed = round(time.time() - self._start, 6)
             final_infos = self._single_infos(
-                {name: final[name][ended] for name in ("action_mask", *_NUMBERS)},
+                {name: final[name][ended] for name in _NUMBERS},
                 [self._codes[i] for i in ended],
             )
             for i, info in zip(ended, final_infos, strict=True):
@@ -161,11 +162,10 @@ class QuaranteVoleursVecEnv(VecEnv):
 
     @staticmethod
     def _single_infos(infos: dict[str, Any], codes: Sequence[str]) -> list[dict[str, Any]]:
-        """One dict a game, as a ``VecEnv`` of single environments gives it, of a batch's infos."""
+        """One dict a game, of a batch's infos, without its mask."""
         numbers = (infos[name].tolist() for name in _NUMBERS)
         return [
             {
-                "action_mask": mask,
                 "deal": code,
                 "score": score,
                 "moves": moves,
@@ -174,9 +174,7 @@ class QuaranteVoleursVecEnv(VecEnv):
                 "refusal": refusal,
                 "TimeLimit.truncated": False,
             }
-            for mask, code, score, moves, cards, won, refusal in zip(
-                infos["action_mask"], codes, *numbers, strict=True
-            )
+            for code, score, moves, cards, won, refusal in zip(codes, *numbers, strict=True)
         ]
 
     def action_masks(self) -> np.ndarray:
@@ -216,6 +214,8 @@ class QuaranteVoleursVecEnv(VecEnv):
         which = list(self._get_indices(indices))
         if method_name in ("action_masks", "render"):  # all games at once
             results = getattr(self.batch, method_name)(*method_args, **method_kwargs)
+            if indices is None and results is not None:
+                return list(results)
             return [None if results is None else results[i] for i in which]
         return [getattr(self._seats[i], method_name)(*method_args, **method_kwargs) for i in which]
 

@@ -47,6 +47,11 @@ def without_time(infos: list[dict]) -> list[dict]:
     return infos
 
 
+def without_masks(infos: list[dict]) -> list[dict]:
+    """The infos of single environments as ours are: masks are asked for, not handed out."""
+    return [{key: info[key] for key in info if key != "action_mask"} for info in infos]
+
+
 def plain(observation):
     """An observation with stable-baselines3's OrderedDict made a dict."""
     return dict(observation) if isinstance(observation, dict) else observation
@@ -65,7 +70,7 @@ class Twins:
             self.theirs.seed(seed)
 
     def compare_sides(self) -> None:
-        assert_same(self.ours.reset_infos, self.theirs.reset_infos)
+        assert_same(self.ours.reset_infos, without_masks(self.theirs.reset_infos))
         assert_same(
             self.ours.env_method("action_masks"), list(self.theirs.env_method("action_masks"))
         )
@@ -79,7 +84,7 @@ class Twins:
         theirs = self.theirs.step(np.array(actions))
         assert_same(plain(ours[0]), plain(theirs[0]))
         assert_same(ours[1:3], theirs[1:3])
-        assert_same(without_time(ours[3]), without_time(theirs[3]))
+        assert_same(without_time(ours[3]), without_masks(without_time(theirs[3])))
         self.compare_sides()
         return ours
 
@@ -235,8 +240,6 @@ def test_masks_are_found_in_every_way_that_is_looked_for():
     assert_same(env.env_method("action_masks", indices=1), [masks[1]])
     methods = env.get_attr("action_masks")
     assert_same([method() for method in methods], list(masks))
-    for i, info in enumerate(env.step(np.zeros(3, dtype=int))[3]):
-        assert (info["action_mask"] == env.action_masks()[i]).all()
 
 
 def test_attributes_of_single_games():
@@ -295,7 +298,7 @@ def test_a_copy_made_in_mid_game_goes_on_as_the_original_would(way):
     for _ in range(20):
         ours, theirs = (e.step(np.zeros(2, dtype=int)) for e in (env, twin))
         assert_same(ours[:3], theirs[:3])
-        assert_same(without_time(ours[3]), without_time(theirs[3]))
+        assert_same(without_time(ours[3]), without_masks(without_time(theirs[3])))
         assert_same(env.env_method("action_masks"), twin.env_method("action_masks"))
         assert_same(
             [method() for method in twin.get_attr("action_masks")], list(twin.action_masks())
