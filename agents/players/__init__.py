@@ -5,6 +5,9 @@ A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``:
 =====================  =====================================================================
 ``random``             a uniformly random legal action
 ``greedy``             the app's double-click order, then a draw
+``plan``               a search over the visible moves between two draws; ``plan:FILE`` with the
+                       weights of another settings file than ``configs/search/plan.yaml``; with
+                       ``width=``, ``depth=``, ``end_width=``, ``end_depth=``: how far it looks
 ``ppo:PATH``           a trained policy: a run's folder, or its ``policy.safetensors``; with
                        ``play=`` sample (default), argmax or argmax-new (argmax that never
                        returns to a position of the episode), ``temperature=`` for sample
@@ -17,7 +20,7 @@ from agents.players.base import Player
 from agents.players.greedy import GreedyPlayer
 from agents.players.random import RandomPlayer
 
-NAMES = ("random", "greedy", "ppo")
+NAMES = ("random", "greedy", "plan", "ppo")
 
 
 def make_player(spec: str) -> Player:
@@ -41,6 +44,10 @@ def make_player(spec: str) -> Player:
         from agents.players.ppo import PPOPlayer  # torch only where it is needed
 
         return PPOPlayer.load(path, **options)
+    if name == "plan":
+        from agents.players.plan import PlanPlayer  # yaml and compiled code, likewise
+
+        return PlanPlayer.load(path, **options)
     if name not in NAMES:
         raise ValueError(f"no player {name!r}; there are {', '.join(NAMES)}")
     if path or options:

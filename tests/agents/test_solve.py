@@ -7,8 +7,17 @@ import pytest
 
 from agents import solve as module
 from agents.players.plan import load_settings
-from agents.solve import WEIGHTS, Attempt, attempts, main, solve_deal, solve_game, try_game
-from qv_env import deal_code, deck_of
+from agents.solve import (
+    WEIGHTS,
+    Attempt,
+    changed_attempts,
+    main,
+    search_all,
+    solve_deal,
+    solve_game,
+    try_game,
+)
+from qv_env import deal_code, deck_of, suite
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN, NUM_ACTIONS
 from qv_env.playthrough import read_playthrough
 from qv_env.rules import is_won, legal_actions, new_game, play, refusal
@@ -134,11 +143,9 @@ column 10 QH 9S 8S
 
 def test_a_game_that_only_a_take_back_wins_is_not_called_lost():
     states = parse_state(NEEDS_A_TAKE_BACK)
-    weights = load_settings(WEIGHTS).weights
-    without = try_game(states, Attempt(300, weights))
-    assert (without.actions, without.whole) == (None, True)
-    closure = plain_closure(states, False, 100)
-    assert without.positions == len(closure)
+    without = try_game(states, Attempt(300, load_settings(WEIGHTS).weights))
+    assert (without.actions, without.whole) == (None, False)
+    assert without.positions == len(plain_closure(states, False, 100)) < 100
     solution = solve_game(states)
     assert solution.verdict == "won"
     assert max(solution.actions) >= FOUNDATION_TO_COLUMN
@@ -147,10 +154,29 @@ def test_a_game_that_only_a_take_back_wins_is_not_called_lost():
 
 def test_nothing_is_lost_that_was_not_searched_whole():
     states = new_game(deck_of(1))
-    weights = load_settings(WEIGHTS).weights
-    course = try_game(states, Attempt(5, weights, complete=True))
-    assert (course.actions, course.whole) == (None, False)
-    assert solve_game(states, seconds=0.001).verdict in ("given up", "won")
+    course = search_all(states, 1000)
+    assert (course.actions, course.whole, course.positions) == (None, False, 1000)
+    assert not search_all(states, 10_000_000, deadline=0.0).whole
+    assert solve_game(states, seconds=0.001).verdict == "given up"
+
+
+def test_a_real_deal_that_is_proven_lost():
+    deal = int(suite("dev-200")[12])
+    solution, playthrough = solve_deal(deal, seconds=60.0)
+    assert (solution.verdict, playthrough) == ("lost", None)
+
+
+def test_the_search_for_a_proof_sees_all_that_can_be_reached():
+    tested = 0
+    for seed in range(30):
+        states = endgame(seed, height=4, stock=0, column_cards=30)
+        expected = plain_closure(states, True, 300)
+        if expected is not None:
+            course = search_all(states, 1000)
+            assert (course.actions, course.whole) == (None, True)
+            assert course.positions == len(expected)
+            tested += len(expected) > 20
+    assert tested >= 3
 
 
 def test_a_game_that_is_won_already():
@@ -175,15 +201,15 @@ def test_solutions_replay_and_are_the_same_every_time():
     assert (again.actions, again.positions) == (solution.actions, solution.positions)
 
 
-def test_attempts_begin_with_a_complete_one_and_change_the_weights():
+def test_weights_are_changed_at_random_but_not_their_signs():
     weights = load_settings(WEIGHTS).weights
-    tried = [attempt for attempt, _ in zip(attempts(weights, 3), range(9), strict=False)]
-    assert [attempt.complete for attempt in tried] == [True] + [False] * 8
-    assert (tried[3].weights == weights).all()
-    assert (np.sign(tried[-1].weights) == np.sign(weights)).all()
-    assert (tried[-1].weights != tried[-2].weights).any()
-    again = [attempt for attempt, _ in zip(attempts(weights, 3), range(9), strict=False)]
-    assert (tried[-1].weights == again[-1].weights).all()
+    one, other = (
+        [a for a, _ in zip(changed_attempts(weights, 3), range(6), strict=False)] for _ in range(2)
+    )
+    for attempt, twin in zip(one, other, strict=True):
+        assert (attempt.weights == twin.weights).all()
+        assert (np.sign(attempt.weights) == np.sign(weights)).all()
+    assert (one[0].weights != one[1].weights).any()
 
 
 # --------------------------------------------------------------------------------- command line

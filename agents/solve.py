@@ -1,0 +1,362 @@
+"""Look for a way to win a deal whose stock is known: ``python -m agents.solve --deal CODE``.
+
+This is a tool and an upper bound, not a player: it sees the whole deck. A beam goes through the
+whole game, a draw being a move like others (``agents.search``), with more positions or other
+weights each time, until the game is won or the time is up. A solution is replayed by the rules
+before anybody gets to see it, and is saved as a playthrough.
+
+A deal is called *lost* only where everything that can be reached was seen, take-backs included,
+and nothing of it was won. (Positions are told apart by hashes of 64 bits: of 40 million positions,
+any two share one with a chance of 1 in 20,000.) A deal for which time or memory ended first is
+*given up*; nothing is known about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from agents.players.plan import load_settings
+from agents.search import (
+    EXHAUSTED,
+    FOUND,
+    MAX_LINE,
+    NO_ACTION,
+    NUM_FEATURES,
+    Memory,
+    begin_stage,
+    exhaust,
+    known_promise,
+    play_out,
+    play_safe,
+    search_stage,
+)
+from qv_env.actions import NUM_ACTIONS
+from qv_env.cards import NUM_CARDS, NUM_KINDS
+from qv_env.deals import deal_code, deal_number, deck_of
+from qv_env.playthrough import Playthrough
+from qv_env.rules import STATE, STOCK_CARDS, new_game
+
+WEIGHTS = Path(__file__).resolve().parents[1] / "configs" / "search" / "solver.yaml"
+SECONDS = 30.0  # how long a deal is searched where nothing else is said
+
+_LAYERS = 20  # searched at a time; between them, the clock is looked at
+_MOST_LAYERS = 600  # no attempt goes further; solutions have some 250 moves
+_FEW, _MANY = 200_000, 45_000_000  # positions that are seen in search of a proof
+_SLICE = 500_000  # positions between two looks at the clock
+_MOST_MOVES = 20_000  # in the line of that search
+_SHARE = 0.7  # of the time that is left, which it may take
+_WIDTHS = (300, 1_000, 3_000, 8_000)  # with the weights as they are
+_MORE_WIDTHS = (3_000, 8_000, 16_000)  # with weights that are changed at random, over and over
+_CHANGE = 0.4  # standard deviation of their logarithms
+
+Verdict = Literal["won", "lost", "given up"]
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One way through the game.
+
+    Attributes:
+        width: Positions of a layer that are kept.
+        weights: float64 (NUM_FEATURES,), what positions are valued by.
+    """
+
+    width: int
+    weights: np.ndarray
+
+
+def changed_attempts(weights: np.ndarray, seed: int = 0) -> Iterator[Attempt]:
+    """Yield attempts with weights that are changed at random: an endless sequence.
+
+    Args:
+        weights: float64 (NUM_FEATURES,), what is changed.
+        seed: Seeds the changes.
+    """
+    rng = np.random.default_rng(seed)
+    while True:
+        for width in _MORE_WIDTHS:
+            yield Attempt(width, weights * np.exp(rng.normal(0.0, _CHANGE, NUM_FEATURES)))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a search found.
+
+    Attributes:
+        verdict: "won", "lost" (proven) or "given up".
+        actions: The winning game's actions from where it stood; empty where there is none.
+        positions: How many positions were looked at.
+        attempts: How many attempts were begun.
+        seconds: How long it took, in seconds of one core.
+    """
+
+    verdict: Verdict
+    actions: tuple[int, ...]
+    positions: int
+    attempts: int
+    seconds: float
+
+
+def solve_game(root: np.ndarray, seconds: float = SECONDS, seed: int = 0) -> Solution:
+    """Search a game from where it stands.
+
+    What is tried, and so a solution, does not depend on the clock; how much is tried does.
+
+    Args:
+        root: STATE (1,), the order of its stock known; unchanged.
+        seconds: How long to search at most, in seconds of one core, whatever else it does. The
+            clock is looked at between groups of layers: it may take a second or two longer.
+        seed: Seeds the changes of the weights.
+    """
+    started = time.thread_time()
+    deadline = started + seconds
+    weights = load_settings(WEIGHTS).weights
+    positions = tried = 0
+    long_way: list[int] | None = None  # a win that a search for a proof ran into: long and winding
+
+    def solution(verdict: Verdict, actions: Sequence[int] = ()) -> Solution:
+        return Solution(verdict, tuple(actions), positions, tried, time.thread_time() - started)
+
+    def tries() -> Iterator[Attempt | int]:
+        """What is tried, one after the other; a number: so many positions for a proof."""
+        yield _FEW
+        for width in _WIDTHS:
+            yield Attempt(width, weights)
+        yield _MANY
+        yield from changed_attempts(weights, seed)
+
+    for attempt in tries():
+        tried += 1
+        if isinstance(attempt, int):
+            now = time.thread_time()
+            course = search_all(root, attempt, now + _SHARE * (deadline - now))
+        else:
+            course = try_game(root, attempt, deadline)
+        positions += course.positions
+        if course.actions is not None:
+            if not isinstance(attempt, int):
+                return solution("won", course.actions)
+            long_way = course.actions
+        elif course.whole:
+            return solution("lost")
+        elif long_way is not None and tried > len(_WIDTHS):
+            break
+        if time.thread_time() > deadline:
+            break
+    return solution("given up") if long_way is None else solution("won", long_way)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What came of an attempt.
+
+    Attributes:
+        actions: The winning actions, or None.
+        whole: Whether everything that can be reached was seen, so that without winning actions
+            there is no way to win.
+        positions: How many positions were seen.
+        most_up: The most cards on the foundations that were seen, 0..104.
+    """
+
+    actions: list[int] | None
+    whole: bool
+    positions: int
+    most_up: int
+
+
+def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> Course:
+    """Go through all that can be reached in a game, as far as time and memory allow.
+
+    Args:
+        root: STATE (1,), the order of its stock known; unchanged.
+        most: How many positions are seen at most; each takes 12 to 24 bytes.
+        deadline: When to stop, by ``time.thread_time``.
+    """
+    states = np.zeros(_MOST_MOVES, dtype=STATE)
+    masks = np.zeros((_MOST_MOVES, NUM_ACTIONS), dtype=np.uint8)
+    next_actions = np.zeros(_MOST_MOVES, dtype=np.int16)
+    seen = np.zeros(1 << int(1.4 * most).bit_length(), dtype=np.uint64)
+    states[0] = root[0]
+    play_safe(states[0])
+    depth = positions = most_up = 0
+    while True:
+        found, depth, reached = exhaust(
+            states, masks, next_actions, depth, seen, min(_SLICE, most - positions)
+        )
+        positions += reached
+        if found == FOUND:
+            way = [int(place) % NUM_ACTIONS for place in next_actions[:depth]]
+            return Course(_line(root, way), False, positions, NUM_CARDS)
+        most_up = max(most_up, int(states["foundations"][: depth + 1].sum(axis=1).max(initial=0)))
+        if found == EXHAUSTED:
+            return Course(None, True, positions, most_up)
+        full = positions >= most or depth + 1 == _MOST_MOVES
+        if full or time.thread_time() > deadline:
+            return Course(None, False, positions, most_up)
+
+
+def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf")) -> Course:
+    """Go through a game once with a beam. No card comes back from a foundation.
+
+    Args:
+        root: STATE (1,), the order of its stock known; unchanged.
+        attempt: How to.
+        deadline: When to stop, by ``time.thread_time``.
+    """
+    memory = Memory(attempt.width, _LAYERS, start=attempt.width)
+    states, seen = memory.states, memory.seen
+    promise = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
+    known_promise(root[0], promise)
+    states[0] = root[0]
+    line = np.zeros(MAX_LINE, dtype=np.uint8)
+    play_out(states[0], NO_ACTION, line, 0, False)
+
+    # Positions are numbered through all groups of layers; those that a group begins with have
+    # numbers of their own, and NO_ACTION leads to them from themselves in the group before.
+    history: list[tuple[np.ndarray, np.ndarray]] = []
+    count, base, positions, noted = 1, 0, 1, 0
+    most_up = 0
+    memory.parents[0], memory.actions[0] = 0, NO_ACTION
+    for _ in range(0, _MOST_LAYERS, _LAYERS):
+        if noted == 0 or 4 * noted > seen.size:
+            begin_stage(states, memory.values, count, attempt.weights, promise, seen)
+            noted = count
+        end, won, _, reached, first = search_stage(
+            states,
+            memory.values,
+            memory.parents,
+            memory.actions,
+            count,
+            base,
+            attempt.width,
+            _LAYERS,
+            attempt.weights,
+            promise,
+            seen,
+            False,
+            True,
+        )
+        positions += reached
+        noted += reached
+        history.append((memory.parents[:end].copy(), memory.actions[:end].copy()))
+        most_up = max(most_up, int(states["foundations"][:end].sum(axis=1).max()))
+        if won >= 0:
+            actions = _line(root, _way(history, base + won))
+            return Course(actions, False, positions, most_up)
+        if first == end or time.thread_time() > deadline:
+            break
+        # The last layer is where the next group begins.
+        count = end - first
+        states[:count] = states[first:end]
+        memory.values[:count] = memory.values[first:end]
+        memory.parents[:count] = np.arange(base + first, base + end)
+        memory.actions[:count] = NO_ACTION
+        base += end
+    return Course(None, False, positions, most_up)
+
+
+def _way(history: list[tuple[np.ndarray, np.ndarray]], number: int) -> list[int]:
+    """Return the moves that lead from the root to a position, by its number."""
+    ends = np.cumsum([len(parents) for parents, _ in history])
+    way: list[int] = []
+    while number > 0:
+        group = int(np.searchsorted(ends, number, side="right"))
+        parents, actions = history[group]
+        place = number - (int(ends[group]) - len(parents))
+        if actions[place] != NO_ACTION:
+            way.append(int(actions[place]))
+        number = int(parents[place])
+    return way[::-1]
+
+
+def _line(root: np.ndarray, way: list[int]) -> list[int]:
+    """Return all actions of the moves on the way, with the safe cards that go up in between.
+
+    Waste cards that go up take the way over a column where one accepts them, for the score.
+    """
+    game = root.copy()
+    # Each move once, each card that goes up with another move or on the way over a column.
+    line = np.zeros(3 * len(way) + 3 * NUM_CARDS, dtype=np.uint8)
+    length = play_out(game[0], NO_ACTION, line, 0, True)
+    for action in way:
+        length = play_out(game[0], action, line, length, True)
+    return line[:length].tolist()
+
+
+def solve_deal(
+    deal: int, seconds: float = SECONDS, seed: int = 0
+) -> tuple[Solution, Playthrough | None]:
+    """Search a deal.
+
+    Args:
+        deal: The deal's number.
+        seconds: How long to search at most, in seconds of one core.
+        seed: Seeds the changes of the weights.
+
+    Returns:
+        What was found, and the winning game where there is one, replayed by the rules.
+    """
+    solution = solve_game(new_game(deck_of(deal)), seconds, seed)
+    if solution.verdict != "won":
+        return solution, None
+    playthrough = Playthrough.from_actions(
+        solution.actions, deal=deal, player="solver", extra={"stock_known": True, "seed": seed}
+    )
+    if not playthrough.won:
+        raise AssertionError(f"the solution of {deal_code(deal)} does not win")
+    return solution, playthrough
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program.
+
+    Returns:
+        Its exit status: 0 where the deal was won or proven lost, 1 where it was given up, 2 where
+        something that was asked for cannot be done, 130 after Ctrl-C.
+    """
+    parser = argparse.ArgumentParser(prog="python -m agents.solve", description=__doc__)
+    parser.add_argument("--deal", required=True, help="code or number")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"search no longer (default: {SECONDS:g})"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seeds what is tried (default: 0)")
+    parser.add_argument("--out", type=Path, help="the solution's file (default: solver-CODE.json)")
+    options = parser.parse_args(arguments)
+    try:
+        deal = deal_number(int(options.deal) if options.deal.isdecimal() else options.deal)
+        if not options.seconds > 0 or options.seed < 0:
+            raise ValueError("--seconds is above 0, --seed at least 0")
+        solution, playthrough = solve_deal(deal, options.seconds, options.seed)
+        code = deal_code(deal)
+        effort = (
+            f"{solution.positions:,} positions, {solution.attempts} attempts,"
+            f" {solution.seconds:.1f} s"
+        )
+        if playthrough is None:
+            print(f"{code}: {solution.verdict} ({effort})")
+            return 0 if solution.verdict == "lost" else 1
+        path = options.out or Path(f"solver-{code}.json")
+        playthrough.write(path)
+    except (ValueError, OSError) as error:
+        print(f"agents.solve: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    print(f"{code}: won in {len(playthrough.actions)} moves, score {playthrough.score} ({effort})")
+    print(" ".join(step.name for step in playthrough.steps()))
+    print(f"look at it: python -m qv_env show {shlex.quote(str(path))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
