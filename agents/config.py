@@ -109,6 +109,14 @@ class PPOConfig:
     normalize_advantage: bool = True
     target_kl: float | None = None
 
+    def keywords(self) -> dict[str, Any]:
+        """MaskablePPO's keywords, but for the learning rate."""
+        return {
+            key: value
+            for key, value in dataclasses.asdict(self).items()
+            if not key.endswith("learning_rate")
+        }
+
     def __post_init__(self) -> None:
         for name in ("n_steps", "batch_size", "n_epochs"):
             _require(getattr(self, name) >= 1, f"ppo.{name} is at least 1")
