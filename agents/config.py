@@ -17,6 +17,7 @@ from qv_env import MAX_EPISODE_STEPS, deal_number, suite
 from qv_env.observation import OBSERVATIONS
 from qv_env.suites import SUITE_SIZES, deal_pool
 
+MAX_RUNS = 1_000  # of one command
 MATMUL_PRECISIONS = ("highest", "high", "medium")
 POLICIES = ("table", "MultiInputPolicy", "MlpPolicy")
 PLAYS = ("sample", "argmax", "argmax-new")
@@ -348,7 +349,9 @@ def _seeds(seeds: Any) -> list[Any]:
     if isinstance(seeds, str) and ".." in seeds:
         first, _, last = seeds.partition("..")
         if first.strip().isdigit() and last.strip().isdigit() and int(first) <= int(last):
-            return list(range(int(first), int(last) + 1))
+            seeds = range(int(first), int(last) + 1)
+            _require(len(seeds) <= MAX_RUNS, f"seed names {len(seeds)} runs, more than {MAX_RUNS}")
+            return list(seeds)
         raise ConfigError(f"seed {seeds!r} is not a range such as 0..4")
     if isinstance(seeds, list):
         _require(bool(seeds), "seed is an empty list")
@@ -401,4 +404,6 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     names = {type(None): "null", int: "an integer", float: "a number", bool: "true or false"}
     names |= {str: "text", list: "a list"}
     wanted = " or ".join(names[choice] for choice in choices)
+    if where == "env.deals":
+        wanted += " (a range in quotes: YAML reads lo:hi without them as a number)"
     raise ConfigError(f"{where} is {wanted}, not {value!r}")

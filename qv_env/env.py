@@ -111,6 +111,10 @@ def chosen_deal(options: dict[str, Any] | None) -> tuple[int, np.ndarray] | None
     Raises:
         ValueError: Deal, deck or option is not one that there is; the message says why.
     """
+    if options is None:
+        return None
+    if not isinstance(options, dict):
+        raise ValueError(f"reset options are a dict, not {options!r}")
     if not options:
         return None
     unknown = sorted(str(key) for key in options if key not in ("deal", "deck"))
@@ -373,6 +377,10 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         Args:
             rng: Where the order, and the copy's own generator, are drawn from.
         """
+        if self._deal is None:
+            raise gym.error.ResetNeeded("reset the environment before it is determinized")
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng is a numpy.random.Generator, not {rng!r}")
         twin = copy.copy(self)
         seen = self._encoding.flags & STOCK_VISIBLE  # then nothing is hidden
         twin._states = self._states.copy() if seen else determinize(self._states, rng)

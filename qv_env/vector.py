@@ -351,6 +351,8 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             ValueError, TypeError: A bad seed or option; the running games stay as they were.
         """
         seeds = self._checked_seeds(seed)
+        if options is not None and not isinstance(options, dict):
+            raise ValueError(f"reset options are a dict, not {options!r}")
         options = dict(options or {})
         chosen = self._checked_reset_mask(options)
         decks, numbers = self._checked_deals(options, chosen)
@@ -544,6 +546,8 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         deals = options.pop("deals")
         if options:
             raise ValueError(f"options 'deals' and {min(options)!r} do not go together")
+        if isinstance(deals, str) or not hasattr(deals, "__len__"):
+            raise ValueError(f"options['deals'] is a list of deals, not {deals!r}")
         if len(deals) != self.num_envs:
             raise ValueError(
                 f"options['deals'] has {len(deals)} entries for {self.num_envs} environments"

@@ -260,3 +260,12 @@ def test_observations_are_the_same_whatever_the_hidden_order():
         outcomes += [(left.step(0), right.step(0)) for _ in range(4)]
         for one, two in outcomes:
             assert buffers(one) == buffers(two)
+
+
+def test_there_is_nothing_to_determinize_before_the_first_reset():
+    env = qv_env.QuaranteVoleursEnv()
+    with pytest.raises(gym.error.ResetNeeded):
+        env.determinize(np.random.default_rng(0))
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="Generator"):
+        env.determinize(0)

@@ -825,3 +825,16 @@ def test_stepping_before_the_first_reset_is_an_error(mode):
     batch.reset(seed=0, options={"reset_mask": np.array([True, False])})
     with pytest.raises((gym.error.ResetNeeded, ValueError)):
         batch.step([0, 0])
+
+
+@pytest.mark.parametrize("options", [5, [("deal", 1)], "deal"])
+def test_options_that_are_no_dict_are_refused(options):
+    for env in (QuaranteVoleursVectorEnv(2), qv_env.QuaranteVoleursEnv()):
+        with pytest.raises(ValueError, match="a dict"):
+            env.reset(options=options)
+
+
+@pytest.mark.parametrize("deals", [5, "FT1-N-AAAAAAV", None])
+def test_deals_that_are_no_list_are_refused(deals):
+    with pytest.raises(ValueError, match="a list of deals"):
+        QuaranteVoleursVectorEnv(2).reset(options={"deals": deals})

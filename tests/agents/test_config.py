@@ -295,3 +295,14 @@ def test_seeds(file, seed, seeds):
 def test_bad_seeds_are_refused(file, seed, message):
     with pytest.raises(ConfigError, match=message):
         load_config(file(), [f"seed={seed}"])
+
+
+def test_too_many_seeds_are_refused_before_any_is_made(file):
+    with pytest.raises(ConfigError, match="more than 1000"):
+        load_config(file(), ["seed=0..99999999999"])
+
+
+def test_a_range_of_deals_without_quotes_is_explained(file):
+    with pytest.raises(ConfigError, match="in quotes"):
+        load_config(file(), ["env.deals=10:20"])
+    assert load_config(file(), ['env.deals="10:20"'])[0].env.deals == "10:20"

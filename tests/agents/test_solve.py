@@ -166,6 +166,15 @@ def test_a_real_deal_that_is_proven_lost():
     assert (solution.verdict, playthrough) == ("lost", None)
 
 
+def test_a_win_by_that_search_leaves_out_its_detours():
+    deal = int(suite("dev-200")[5])  # no beam that has been tried finds a win here
+    states = new_game(deck_of(deal))
+    course = search_all(states, 300_000)
+    check_win(states, course.actions)
+    assert len(course.actions) < 600
+    assert max(course.actions) >= FOUNDATION_TO_COLUMN
+
+
 def test_the_search_for_a_proof_sees_all_that_can_be_reached():
     tested = 0
     for seed in range(30):
