@@ -37,13 +37,14 @@ from agents.search import (
     known_promise,
     play_out,
     play_safe,
+    position_key,
     search_stage,
 )
 from qv_env.actions import NUM_ACTIONS
 from qv_env.cards import NUM_CARDS, NUM_KINDS
 from qv_env.deals import deal_code, deal_number, deck_of
 from qv_env.playthrough import Playthrough
-from qv_env.rules import STATE, STOCK_CARDS, new_game
+from qv_env.rules import STATE, STOCK_CARDS, legal_actions, new_game, play
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "configs" / "search" / "solver.yaml"
 SECONDS = 30.0  # how long a deal is searched where nothing else is said
@@ -195,7 +196,7 @@ def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> C
         positions += reached
         if found == FOUND:
             way = [int(place) % NUM_ACTIONS for place in next_actions[:depth]]
-            return Course(_line(root, way), False, positions, NUM_CARDS)
+            return Course(_line(root, _shortened(root, way)), False, positions, NUM_CARDS)
         most_up = max(most_up, int(states["foundations"][: depth + 1].sum(axis=1).max(initial=0)))
         if found == EXHAUSTED:
             return Course(None, True, positions, most_up)
@@ -276,6 +277,37 @@ def _way(history: list[tuple[np.ndarray, np.ndarray]], number: int) -> list[int]
             way.append(int(actions[place]))
         number = int(parents[place])
     return way[::-1]
+
+
+def _shortened(root: np.ndarray, way: list[int]) -> list[int]:
+    """Return a way from the root to the same end that leaves out detours.
+
+    From each position it makes the move that leads furthest along the old way. (Positions are
+    those of ``position_key``: the same columns may stand in another order.)
+    """
+    game = root.copy()
+    play_safe(game[0])
+    places = {int(position_key(game[0])): 0}
+    for place, action in enumerate(way, start=1):
+        play(game[0], action)
+        play_safe(game[0])
+        places[int(position_key(game[0]))] = place
+    here = root.copy()
+    play_safe(here[0])
+    mask = np.zeros(NUM_ACTIONS, dtype=np.int8)
+    shorter: list[int] = []
+    place = 0
+    while place < len(way):
+        legal_actions(here[0], mask)
+        moves = []
+        for action in np.flatnonzero(mask).tolist():
+            there = here.copy()
+            play(there[0], action)
+            play_safe(there[0])
+            moves.append((places.get(int(position_key(there[0])), -1), action, there))
+        place, action, here = max(moves, key=lambda move: move[0])
+        shorter.append(action)
+    return shorter
 
 
 def _line(root: np.ndarray, way: list[int]) -> list[int]:
