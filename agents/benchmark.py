@@ -517,7 +517,7 @@ def _parser() -> argparse.ArgumentParser:
         "players",
         metavar="PLAYER",
         nargs="+",
-        help="random, greedy, or ppo:PATH[,play=sample|argmax|argmax-new][,temperature=T]",
+        help="random, greedy, plan, human:FOLDER, or ppo:PATH[,play=...][,temperature=T]",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -582,6 +582,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = options.out or Path("runs", "benchmark", f"{label}-{started}")
         check_folder(folder, options.overwrite)
         players = _chosen_players(options.players)
+        for player in players.values():
+            player.played(deals)  # an error where games that it should have are missing
         made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)  # rather now than after an hour of play
     except (ValueError, OSError) as error:

@@ -79,6 +79,10 @@ def play_deals(
     deals = [int(deal) for deal in deals]
     if not deals:
         return
+    played = player.played(deals)
+    if played is not None:
+        yield from played
+        return
     num_seats = min(num_seats, len(deals))
     env = QuaranteVoleursVectorEnv(
         num_seats,

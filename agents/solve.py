@@ -110,7 +110,8 @@ class Solution:
 def solve_game(root: np.ndarray, seconds: float = SECONDS, seed: int = 0) -> Solution:
     """Search a game from where it stands.
 
-    What is tried, and so a solution, does not depend on the clock; how much is tried does.
+    The first search for a proof and the beams that follow do not depend on the clock; how far the
+    second search for a proof gets does, and so do what follows it and how much is tried.
 
     Args:
         root: STATE (1,), the order of its stock known; unchanged.

@@ -58,7 +58,9 @@ def playthrough_of(
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m agents.watch", description=__doc__)
-    parser.add_argument("player", help="random, greedy, ppo:PATH or ppo:PATH,play=argmax-new ...")
+    parser.add_argument(
+        "player", help="random, greedy, plan, ppo:PATH or ppo:PATH,play=argmax-new ..."
+    )
     parser.add_argument(
         "--deal", default=str(suite("dev-200")[0]), help="code or number (default: dev-200's first)"
     )

@@ -8,6 +8,7 @@ A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``:
 ``plan``               a search over the visible moves between two draws; ``plan:FILE`` with the
                        weights of another settings file than ``configs/search/plan.yaml``; with
                        ``width=``, ``depth=``, ``end_width=``, ``end_depth=``: how far it looks
+``human:FOLDER``       the games that people played: playthrough files of a folder
 ``ppo:PATH``           a trained policy: a run's folder, or its ``policy.safetensors``; with
                        ``play=`` sample (default), argmax or argmax-new (argmax that never
                        returns to a position of the episode), ``temperature=`` for sample
@@ -20,7 +21,7 @@ from agents.players.base import Player
 from agents.players.greedy import GreedyPlayer
 from agents.players.random import RandomPlayer
 
-NAMES = ("random", "greedy", "plan", "ppo")
+NAMES = ("random", "greedy", "plan", "ppo", "human")
 
 
 def make_player(spec: str) -> Player:
@@ -38,6 +39,12 @@ def make_player(spec: str) -> Player:
         if not equals or not key:
             raise ValueError(f"player {spec!r}: {setting!r} is not key=value")
         options[key] = value
+    if name == "human":
+        if not path or options:
+            raise ValueError(f"player {spec!r}: human takes a folder and no settings: human:FOLDER")
+        from agents.players.human import HumanPlayer
+
+        return HumanPlayer(path)
     if name == "ppo":
         if not path:
             raise ValueError(f"player {spec!r} names no policy: ppo:PATH")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from agents.evaluation import Episode
 
 
 class Player:
@@ -45,6 +48,17 @@ class Player:
             Actions, int (k,), each legal.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say how it acts")
+
+    def played(self, deals: Sequence[int]) -> list[Episode] | None:
+        """Return games of these deals that were played before, or None: let it play (the rule).
+
+        Args:
+            deals: Deal numbers.
+
+        Returns:
+            An Episode a deal, in their order.
+        """
+        return None
 
     def insight(self) -> dict[str, np.ndarray]:
         """What the player thought at the last ``act``, for playthrough files; may be empty.
