@@ -57,7 +57,8 @@ from agents.stats import (
     paired_difference,
     proportion_interval,
 )
-from qv_env import MAX_EPISODE_STEPS, deal_code, deal_number, suite
+from qv_env import MAX_EPISODE_STEPS, deal_code, suite
+from qv_env.deals import typed_deal
 from qv_env.files import write_bytes, write_json, write_text
 from qv_env.rules import MAX_SCORE
 from qv_env.suites import SUITE_SIZES, deal_pool
@@ -485,7 +486,7 @@ def parse_deals(text: str) -> tuple[str, Sequence[int]]:
     words = text.replace(",", " ").split()
     if not words:
         raise ValueError("names no deal")
-    return LISTED, [deal_number(int(word) if word.isdecimal() else word) for word in words]
+    return LISTED, [typed_deal(word) for word in words]
 
 
 class _Parser(argparse.ArgumentParser):

@@ -27,7 +27,7 @@ import numpy as np
 
 from qv_env.actions import NUM_COLUMNS
 from qv_env.cards import card_text, parse_card, parse_cards
-from qv_env.deals import checked_deck, deal_number, deck_of
+from qv_env.deals import checked_deck, deck_of, typed_deal
 from qv_env.rules import CARDS_PER_COLUMN, COLUMN_CARDS, STOCK_CARDS
 
 # What Solvitaire is told about the game; its defaults say the rest: two of each suit's
@@ -194,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         text = options.deal
-        deck = deck_of(deal_number(int(text) if text.isdecimal() else text))
+        deck = deck_of(typed_deal(text))
     except ValueError as error:
         print(f"agents.interchange: {error}", file=sys.stderr)
         return 2

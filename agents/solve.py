@@ -42,7 +42,7 @@ from agents.search import (
 )
 from qv_env.actions import NUM_ACTIONS
 from qv_env.cards import NUM_CARDS, NUM_KINDS
-from qv_env.deals import deal_code, deal_number, deck_of
+from qv_env.deals import deal_code, deck_of, typed_deal
 from qv_env.playthrough import Playthrough
 from qv_env.rules import STATE, STOCK_CARDS, legal_actions, new_game, play
 
@@ -365,7 +365,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="the solution's file (default: solver-CODE.json)")
     options = parser.parse_args(arguments)
     try:
-        deal = deal_number(int(options.deal) if options.deal.isdecimal() else options.deal)
+        deal = typed_deal(options.deal)
         if not options.seconds > 0 or options.seed < 0:
             raise ValueError("--seconds is above 0, --seed at least 0")
         solution, playthrough = solve_deal(deal, options.seconds, options.seed)

@@ -16,7 +16,8 @@ import torch
 
 from agents.evaluation import Episode, play_deals
 from agents.players import Player, make_player
-from qv_env import MAX_EPISODE_STEPS, deal_code, deal_number, suite
+from qv_env import MAX_EPISODE_STEPS, deal_code, suite
+from qv_env.deals import typed_deal
 from qv_env.playthrough import Playthrough
 
 
@@ -70,8 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)  # one game at a time leaves nothing to share
     try:
-        text = options.deal
-        deal = deal_number(int(text) if text.isdecimal() else text)
+        deal = typed_deal(options.deal)
         player = make_player(options.player)
         playthrough = watch(player, deal, options.seed, options.max_episode_steps)
         path = options.out or Path(f"{player.name}-{deal_code(deal)}.json")

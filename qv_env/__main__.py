@@ -23,7 +23,7 @@ from gymnasium.utils import seeding
 
 from qv_env._version import __version__
 from qv_env.cards import SUIT_LETTERS, SUIT_SYMBOLS, cards_text
-from qv_env.deals import HELD_OUT_FROM, deal_code, deal_number, deck_of
+from qv_env.deals import HELD_OUT_FROM, deal_code, deck_of, typed_deal
 from qv_env.export import FORMATS, MAX_SCALE, MIN_SCALE, export
 from qv_env.files import KEPT_FOLDER, default_store
 from qv_env.game import Game, play_in_terminal
@@ -183,7 +183,7 @@ def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
     elif arguments.deal is None:
         number = secrets.randbelow(HELD_OUT_FROM)
     else:
-        number = _deal_number(arguments.deal)
+        number = typed_deal(arguments.deal)
     deck = deck_of(number)
     game = new_game(deck)[0]
     if arguments.text:
@@ -198,7 +198,7 @@ def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _play(arguments: argparse.Namespace, out: TextIO) -> int:
-    number = None if arguments.deal is None else _deal_number(arguments.deal)
+    number = None if arguments.deal is None else typed_deal(arguments.deal)
     store = default_store() if arguments.store is None else Path(arguments.store)
     if arguments.terminal:
         if arguments.port is not None or arguments.no_browser:
@@ -297,11 +297,6 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 # ------------------------------------------------------------------------- arguments and output
-
-
-def _deal_number(text: str) -> int:
-    """The deal that a code or a number names."""
-    return deal_number(int(text) if re.fullmatch(r"\s*-?[0-9]+\s*", text) else text)
 
 
 def _whole_number(name: str, text: str) -> int:

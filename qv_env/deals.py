@@ -8,12 +8,13 @@ from numbers to decks is this project's own; it will not change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from qv_env._jit import compiled
+from qv_env._jit import compiled, inlined
 from qv_env.cards import COPIES, NUM_CARDS, NUM_KINDS, card_text
 
 NUM_DEALS = 1 << 35
@@ -75,6 +76,15 @@ def deal_number(deal: int | str) -> int:
     return parse_code(deal) if isinstance(deal, str) else _checked_number(deal)
 
 
+def typed_deal(text: str) -> int:
+    """Return the deal number of what a person types: a code, or a number in digits.
+
+    Raises:
+        ValueError: It is no code, or outside [0, 2^35).
+    """
+    return deal_number(int(text) if re.fullmatch(r"\s*-?[0-9]+\s*", text) else text)
+
+
 def _checked_number(number: Any) -> int:
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
         raise ValueError(f"a deal is a code or an integer, not {number!r}")
@@ -83,22 +93,31 @@ def _checked_number(number: Any) -> int:
     return int(number)
 
 
+_GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inlined
+def split_mix(state: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Advance SplitMix64 (Steele, Lea and Flood 2014): return its next state and its output."""
+    state += _GOLDEN_RATIO
+    x = state
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state, x ^ (x >> np.uint64(31))
+
+
 @compiled
 def shuffle(number: np.uint64, deck: np.ndarray) -> None:
     """Write the deck of a deal number: uint8 (104,), cards 0..51, each twice.
 
-    SplitMix64 (Steele, Lea and Flood 2014), seeded with the number as its state, drives a
-    Fisher-Yates shuffle from the last card down.
+    SplitMix64, seeded with the number as its state, drives a Fisher-Yates shuffle from the last
+    card down.
     """
     for i in range(NUM_CARDS):
         deck[i] = i % NUM_KINDS
     state = np.uint64(number)
     for i in range(NUM_CARDS - 1, 0, -1):
-        state += np.uint64(0x9E3779B97F4A7C15)
-        x = state
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x = x ^ (x >> np.uint64(31))
+        state, x = split_mix(state)
         j = np.int64(((x >> _32) * np.uint64(i + 1)) >> _32)
         deck[i], deck[j] = deck[j], deck[i]
 

@@ -347,7 +347,7 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
             self._states, index, self._encoding.flags, row, self._mask
         )
         if before is not None:
-            self._watch(before, int(reason))
+            self._watch(before, reason)
         won = cards == NUM_CARDS
         info = self._info(score, moves, cards, won, REFUSALS[reason])
         return self._encoding.view(row), float(points), won or legal == 0, False, info

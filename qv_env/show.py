@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn, TextIO
 
-from qv_env.actions import ACTION_NAMES, FOUNDATION, MOVES, WASTE
+from qv_env.actions import ACTION_NAMES, FOUNDATION, WASTE
 from qv_env.cards import NUM_RANKS, NUM_SUITS, RANK_LETTERS, SUIT_SYMBOLS
 from qv_env.playthrough import Playthrough, Step, states
+from qv_env.render.layout import last_move
 from qv_env.rules import Game, column_top, foundation_top, waste_top
 from qv_env.text import board_text
 
@@ -99,13 +100,12 @@ class Film:
         if number == 0:
             return None
         before, after = self.positions[number - 1][0], self.positions[number][0]
-        move = MOVES[self.steps[number - 1].action]
+        move = last_move(before, after)
+        assert move is not None, "each step of a playthrough moves a card"
         if move.target == WASTE:
             return Place("waste", 0)
         if move.target == FOUNDATION:
-            # The rules chose which: the one that grew.
-            grown = int((after["foundations"] > before["foundations"]).argmax())
-            return Place(f"f{grown + 1}", 0)
+            return Place(f"f{move.target_index + 1}", 0)
         return Place(f"c{move.target_index + 1}", int(after["heights"][move.target_index]) - 1)
 
     def _move_line(self, number: int) -> str:

@@ -22,26 +22,21 @@ from typing import TypeAlias
 
 import numpy as np
 
-from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_number
+from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_number, split_mix
 
 SUITE_SIZES = {"dev-200": 200, "test-1000": 1_000, "test-10000": 10_000}
 
 _SEQUENCE_STATE = 0x5175_6172_616E_7465  # "Quarante" in ASCII
-_WORD = (1 << 64) - 1
 
 Deals: TypeAlias = "str | Sequence[int | str] | None"
 
 
 def _held_out_sequence(length: int) -> list[int]:
     """The first deals of the fixed sequence that the suites are cut from."""
-    state, deals = _SEQUENCE_STATE, dict[int, None]()
+    state, deals = np.uint64(_SEQUENCE_STATE), dict[int, None]()
     while len(deals) < length:
-        state = state + 0x9E3779B97F4A7C15 & _WORD
-        x = state
-        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _WORD
-        x = (x ^ x >> 27) * 0x94D049BB133111EB & _WORD
-        x ^= x >> 31
-        deals[HELD_OUT_FROM + (x >> 30)] = None
+        state, x = (np.uint64(word) for word in split_mix(state))
+        deals[HELD_OUT_FROM + (int(x) >> 30)] = None
     return list(deals)
 
 
