@@ -1,36 +1,46 @@
-"""Players on the same held-out deals: per-deal results, intervals, a table and a plot.
+"""Players on the same held-out deals: a row a game, intervals, a table and a plot.
 
-    python -m agents.benchmark PLAYER [PLAYER ...] [--suite NAME | --deals DEALS] [--limit N]
+    python -m agents.benchmark PLAYER [PLAYER ...] [--suite NAME | --deals DEALS] [--seeds SEEDS]
 
-``agents.players`` says how players are named. The results go to a folder:
+``agents.players`` says how players are named; ``LABEL=PLAYER`` gives one another name in the
+results. All cores play. The results go to a folder:
 
-================  ============================================================================
-``results.jsonl`` one row a player and deal, player by player in the deals' order; for pandas:
-                  ``pandas.read_json(path, lines=True)``
-``summary.json``  the figures of each player with their intervals, and what they were made with;
-                  written last, so a folder that has it is whole
-``table.md``      the same as a Markdown table
-``plot.png``      how the scores are spread, and their means
-================  ============================================================================
+==================  ==========================================================================
+``benchmark.json``  what is played, written first, and what it is made with
+``results.jsonl``   a row a game, as ``agents.results`` describes it; each is appended when the
+                    game ends, and at the end the file is put in order
+``times.jsonl``     what each batch of games took; differs from run to run
+``summary.json``    the figures of each player with their intervals; written last, so a folder
+                    that has it is whole
+``table.md``        the same as a Markdown table
+``plot.png``        how the scores are spread, and their means
+==================  ==========================================================================
 
-A row depends on the player, the deal, the seed and the step limit alone: not on the other players
-and deals, nor on how many games are played at a time. (A network's sums may round differently in
-batches of another size or on another processor; there a near tie can fall the other way.)
+A benchmark that was stopped, by Ctrl-C or a kill, goes on with ``--resume --out DIR`` and ends with
+the same ``results.jsonl``, byte for byte. A row depends on the player, the deal, the seed and the
+step limit alone: not on the other players and deals, nor on the number of workers. (A network's
+sums may round differently in batches of another size or on another processor, and there a near tie
+can fall the other way. The deals are cut into batches before they are dealt to the workers, and a
+batch that was interrupted is played again as a whole; so on one machine these rows are the same,
+too.)
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
 import json
+import os
 import shlex
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -44,46 +54,164 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from agents.evaluation import Episode, play_deals
-from agents.players import Player, make_player
+from agents.evaluation import Episode
+from agents.players import Player, make_player, player_files
 from agents.plots import score_plot
 from agents.provenance import git_state, package_versions
-from agents.stats import (
-    CONFIDENCE,
-    RESAMPLES,
-    Interval,
-    PairedDifference,
-    mean_interval,
-    paired_difference,
-    proportion_interval,
+from agents.results import (
+    LISTED,
+    RESULTS,
+    SUMMARY,
+    ResultsError,
+    environment_of,
+    frame_of,
+    parse_row,
+    result_row,
+    row_line,
+    sorted_rows,
+    write_rows,
 )
-from qv_env import MAX_EPISODE_STEPS, deal_code, suite
+from agents.stats import CONFIDENCE, RESAMPLES
+from agents.tables import (
+    PlayerSummary,
+    deal_values,
+    deals_text,
+    markdown_table,
+    markdown_text,
+    seeds_text,
+    summarize,
+)
+from agents.workers import Spent, Task, WorkerError, Workers, play_task
+from qv_env import ENV_ID, MAX_EPISODE_STEPS, deal_code, suite
 from qv_env.deals import typed_deal
 from qv_env.files import write_bytes, write_json, write_text
-from qv_env.rules import MAX_SCORE
 from qv_env.suites import SUITE_SIZES, deal_pool
 
-RESULTS, SUMMARY, TABLE, PLOT = "results.jsonl", "summary.json", "table.md", "plot.png"
+try:
+    import fcntl
+except ImportError:  # no POSIX: nothing keeps two processes apart
+    fcntl = None  # type: ignore[assignment]
 
-COLUMNS = (
-    "player",
-    "settings",
-    "environment",
-    "suite",
-    "index",
-    "deal",
-    "code",
-    "seed",
-    "score",
-    "won",
-    "foundation_cards",
-    "steps",
-    "truncated",
-)
+PLAN, TIMES, TABLE, PLOT = "benchmark.json", "times.jsonl", "table.md", "plot.png"
+FILES = (PLAN, RESULTS, TIMES, SUMMARY, TABLE, PLOT)
 
-MOST_DEALS = 1_000_000  # a row of each is held in memory
-LISTED = "list"  # what the suite of deals that were named one by one is called
+MOST_GAMES = 1_000_000  # a row of each is held in memory
+MOST_SEEDS = 1_000
 _SEED_END = 1 << 63  # JSON readers, pandas' too, take integers below this
+_FORMAT, _VERSION = "quarante-voleurs-benchmark", 2
+
+
+# ------------------------------------------------------------------------------- what is played
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a benchmark plays: all that decides its rows.
+
+    Attributes:
+        players: How ``agents.players.make_player`` makes each player, by the name that the rows
+            carry.
+        suite: What the deals are called in the rows.
+        deals: Deal numbers, each once.
+        seeds: Seeds of the players' randomness, each once; each deal is played with each.
+        max_episode_steps: The step limit, at least 1: players may go round in circles.
+        batch: How many games are played at a time; None: as the player says.
+        record: Whether rows hold the games' actions.
+
+    Raises:
+        ValueError: There is no player, deal or seed, a deal or seed is there twice, or there are
+            more games than ``MOST_GAMES``.
+    """
+
+    players: Mapping[str, str]
+    suite: str
+    deals: tuple[int, ...]
+    seeds: tuple[int, ...] = (0,)
+    max_episode_steps: int = MAX_EPISODE_STEPS
+    batch: int | None = None
+    record: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.players or not self.deals or not self.seeds:
+            raise ValueError("a benchmark needs at least one player, one deal and one seed")
+        (deal, times), *_ = Counter(self.deals).most_common(1)
+        if times > 1:  # intervals count each deal as a new one
+            raise ValueError(f"deal {deal_code(deal)} is there twice")
+        (seed, times), *_ = Counter(self.seeds).most_common(1)
+        if times > 1:
+            raise ValueError(f"seed {seed} is there twice")
+        games = len(self.players) * len(self.deals) * len(self.seeds)
+        if games > MOST_GAMES:
+            raise ValueError(f"{games:,} games are more than {MOST_GAMES:,}: --limit")
+
+    def tasks(self, players: Mapping[str, Player]) -> Iterator[Task]:
+        """Yield the games in batches, in the order of files.
+
+        Args:
+            players: The players, by their names in the rows.
+        """
+        for name, spec in self.players.items():
+            size = self.batch or players[name].batch
+            for seed in self.seeds:
+                for first in range(0, len(self.deals), size):
+                    yield Task(
+                        player=name,
+                        spec=spec,
+                        seed=seed,
+                        first=first,
+                        deals=self.deals[first : first + size],
+                        max_episode_steps=self.max_episode_steps,
+                        batch=size,
+                        record=self.record,
+                    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON's values: deals that a name says are said by it and a digest."""
+        digest = hashlib.sha256(np.array(self.deals, dtype="<i8").tobytes()).hexdigest()
+        return {
+            "players": dict(self.players),
+            "suite": self.suite,
+            "deals": list(self.deals) if self.suite == LISTED else len(self.deals),
+            "deals_sha256": digest,
+            "seeds": list(self.seeds),
+            "max_episode_steps": self.max_episode_steps,
+            "batch": self.batch,
+            "record": self.record,
+            "environment": ENV_ID,
+            "files": {
+                path: digest
+                for spec in self.players.values()
+                for path, digest in player_files(spec).items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> Plan:
+        """Return the plan that :meth:`to_dict` described.
+
+        Raises:
+            ValueError: It is none.
+        """
+        try:
+            deals = said["deals"]
+            if isinstance(deals, int):
+                deals = named_deals(said["suite"])[:deals]
+            return cls(
+                players=dict(said["players"]),
+                suite=said["suite"],
+                deals=tuple(int(deal) for deal in deals),
+                seeds=tuple(said["seeds"]),
+                max_episode_steps=said["max_episode_steps"],
+                batch=said["batch"],
+                record=said["record"],
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no benchmark's plan: {type(error).__name__}: {error}") from None
+
+
+def named_deals(name: str) -> Sequence[int] | np.ndarray:
+    """Return the deals of a suite or of a range ``LO:HI``."""
+    return parse_deals(name)[1] if ":" in name else suite(name)
 
 
 # ------------------------------------------------------------------------------------- playing
@@ -94,306 +222,360 @@ def run_benchmark(
     deals: Sequence[int] | np.ndarray,
     suite: str,
     *,
-    seed: int = 0,
+    seeds: Sequence[int] = (0,),
     max_episode_steps: int = MAX_EPISODE_STEPS,
-    num_seats: int = 256,
+    batch: int | None = None,
+    record: bool = False,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Let each player play the same deals and return a row a game.
+    """Let each player play the same deals, in this process, and return a row a game.
 
     Args:
         players: The players, by the names that the rows carry.
         deals: Deal numbers, each once.
         suite: What the deals are called in the rows.
-        seed: Seeds the players' randomness, together with each deal's number.
-        max_episode_steps: The step limit, at least 1: players may go round in circles.
-        num_seats: How many games are played at a time; no row depends on it.
+        seeds: Seed the players' randomness, together with each deal's number; each deal is
+            played with each.
+        max_episode_steps: The step limit, at least 1.
+        batch: How many games are played at a time; None: as each player says.
+        record: Whether the rows hold the games' actions.
         progress: Whether to show on standard error how far it is: a bar on a terminal, a line a
             player elsewhere.
 
     Returns:
-        The columns ``COLUMNS``: ``settings`` and ``environment`` are dicts, how the player plays
-        and the keywords of the environment; ``index`` is the deal's place in ``deals``.
-        ``attrs["seconds"]`` has the seconds that each player took.
+        The rows, as ``agents.results`` describes them, in the order of players, seeds and deals.
+        ``attrs["cpu_seconds"]`` has the CPU seconds a deal of each player.
 
     Raises:
         ValueError: There is no player or no deal, or a deal is there twice.
     """
-    numbers = [int(deal) for deal in deals]
-    if not players or not numbers:
-        raise ValueError("a benchmark needs at least one player and one deal")
-    _check_different(numbers)
+    plan = Plan(
+        players=dict.fromkeys(players, ""),
+        suite=suite,
+        deals=tuple(int(deal) for deal in deals),
+        seeds=tuple(seeds),
+        max_episode_steps=max_episode_steps,
+        batch=batch,
+        record=record,
+    )
+
     rows: list[dict[str, Any]] = []
-    seconds: dict[str, float] = {}
-    console = Console(stderr=True)
-    with _progress_bar(console, shown=progress and console.is_terminal) as bar:
-        for name, player in players.items():
-            task = bar.add_task(name, total=len(numbers), mean=0.0)
-            episodes: list[Episode] = []
-            points = 0
-            for _ in play_deals(player, numbers[:1], seed, max_episode_steps):
-                pass  # one game outside the clock: code compiles, caches fill
-            started = time.perf_counter()
-            for episode in play_deals(player, numbers, seed, max_episode_steps, num_seats):
-                episodes.append(episode)
-                points += episode.score
-                bar.update(task, advance=1, mean=points / len(episodes))
-            seconds[name] = time.perf_counter() - started
-            if progress and not console.is_terminal:
-                print(
-                    f"{name}: {len(episodes):,} deals, mean score {points / len(episodes):.1f},"
-                    f" {seconds[name]:.1f} s",
-                    file=sys.stderr,
-                    flush=True,
-                )
-            environment = {**player.env_kwargs, "max_episode_steps": max_episode_steps}
-            episodes.sort(key=lambda episode: episode.index)
-            rows.extend(
-                {
-                    "player": name,
-                    "settings": dict(player.settings),
-                    "environment": environment,
-                    "suite": suite,
-                    "index": episode.index,
-                    "deal": episode.deal,
-                    "code": deal_code(episode.deal),
-                    "seed": seed,
-                    "score": episode.score,
-                    "won": episode.won,
-                    "foundation_cards": episode.foundation_cards,
-                    "steps": episode.steps,
-                    "truncated": episode.truncated,
-                }
-                for episode in episodes
-            )
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    frame.attrs["seconds"] = seconds
+    times: list[dict[str, Any]] = []
+    with _Shown(plan, progress) as shown:
+        for task, said in _play_here(plan.tasks(players), players):
+            if isinstance(said, Spent):
+                times.append(_time_row(task, said))
+            else:
+                rows.append(_row(plan, players, task, said))
+                shown.add(rows[-1])
+    frame = frame_of(sorted_rows(rows, list(plan.players), plan.seeds))
+    frame.attrs["cpu_seconds"] = _seconds_per_deal(times)
     return frame
 
 
-def _check_different(deals: Sequence[int]) -> None:
-    """Refuse a deal that is there twice: intervals count each deal as a new one."""
-    (deal, times), *_ = Counter(deals).most_common(1)
-    if times > 1:
-        raise ValueError(f"deal {deal_code(deal)} is there twice")
+def _play_here(
+    tasks: Iterable[Task], players: Mapping[str, Player]
+) -> Iterator[tuple[Task, Episode | Spent]]:
+    """Play tasks in this process; see ``agents.workers.Workers.play``."""
+    warm = set()
+    for task in tasks:
+        for said in play_task(players[task.player], task, task.player in warm):
+            yield task, said
+        warm.add(task.player)
 
 
-def _progress_bar(console: Console, shown: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("mean score {task.fields[mean]:.1f}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not shown,
+def _row(plan: Plan, players: Mapping[str, Player], task: Task, episode: Episode) -> dict[str, Any]:
+    player = players[task.player]
+    environment = environment_of(player, plan.max_episode_steps)
+    return result_row(
+        task.player, player.settings, environment, plan.suite, task.seed, episode, plan.record
     )
 
 
-# ------------------------------------------------------------------------------------- figures
+def _time_row(task: Task, spent: Spent) -> dict[str, Any]:
+    return {
+        "player": task.player,
+        "seed": task.seed,
+        "first": task.first,
+        "deals": len(task.deals),
+        **asdict(spent),
+    }
 
 
-@dataclass(frozen=True)
-class PlayerSummary:
-    """A player's figures on the deals of a benchmark.
-
-    Attributes:
-        player: Its name.
-        settings: How it plays.
-        environment: The keywords of the environment that it played in, the step limit included.
-        deals: How many deals it played.
-        mean_score: Mean of the final scores, 0..1360, with bootstrap interval.
-        share_of_maximum: Mean score divided by 1,360, which no game can exceed.
-        wins: Deals won.
-        win_rate: Wins divided by deals, with Wilson interval.
-        mean_foundation_cards: Mean of the cards on the foundations at the end, 0..104, with
-            bootstrap interval.
-        mean_steps: Mean number of steps.
-        truncated: Share of the deals that the step limit ended.
-        seconds: Time that the player took for all deals together; None where not known.
-        deals_per_second: Deals divided by seconds.
-    """
-
-    player: str
-    settings: dict[str, Any]
-    environment: dict[str, Any]
-    deals: int
-    mean_score: Interval
-    share_of_maximum: float
-    wins: int
-    win_rate: Interval
-    mean_foundation_cards: Interval
-    mean_steps: float
-    truncated: float
-    seconds: float | None
-    deals_per_second: float | None
+def _seconds_per_deal(times: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The CPU seconds that a deal took each player; of a batch that was played twice the last."""
+    last = {(row["player"], row["seed"], row["first"]): row for row in times}
+    seconds: Counter[str] = Counter()
+    deals: Counter[str] = Counter()
+    for row in last.values():
+        seconds[row["player"]] += row["cpu_seconds"]
+        deals[row["player"]] += row["deals"]
+    return {player: seconds[player] / deals[player] for player in deals}
 
 
-def summarize(frame: pd.DataFrame, seed: int = 0) -> dict[str, PlayerSummary]:
-    """Return each player's figures, in the order in which the rows have the players.
+class _Shown:
+    """How far a benchmark is, on standard error: a bar on a terminal, a line a player elsewhere."""
 
-    Args:
-        frame: What ``run_benchmark`` returns, or the same read back from ``results.jsonl``.
-        seed: Seeds the bootstrap.
-    """
-    summaries = {}
-    seconds: Mapping[str, float] = frame.attrs.get("seconds", {})
-    for name in dict.fromkeys(frame["player"]):
-        rows = frame[frame["player"] == name]
-        deals, wins = len(rows), int(rows["won"].sum())
-        score = mean_interval(rows["score"].to_numpy(), seed=seed)
-        taken = seconds.get(name)
-        summaries[name] = PlayerSummary(
-            player=name,
-            settings=dict(rows["settings"].iloc[0]),
-            environment=dict(rows["environment"].iloc[0]),
-            deals=deals,
-            mean_score=score,
-            share_of_maximum=score.estimate / MAX_SCORE,
-            wins=wins,
-            win_rate=proportion_interval(wins, deals),
-            mean_foundation_cards=mean_interval(rows["foundation_cards"].to_numpy(), seed=seed),
-            mean_steps=float(rows["steps"].mean()),
-            truncated=float(rows["truncated"].mean()),
-            seconds=taken,
-            deals_per_second=deals / taken if taken else None,
+    def __init__(self, plan: Plan, wanted: bool) -> None:
+        console = Console(stderr=True)
+        self._lines = wanted and not console.is_terminal
+        self._games = len(plan.deals) * len(plan.seeds)
+        self._played = dict.fromkeys(plan.players, 0)
+        self._points = dict.fromkeys(plan.players, 0)
+        self._before: Counter[str] = Counter()
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("mean score {task.fields[mean]:.1f}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not wanted or self._lines,
         )
-    return summaries
+        self._tasks = {
+            name: self._bar.add_task(name, total=self._games, mean=0.0, start=False)
+            for name in plan.players
+        }
+
+    def __enter__(self) -> _Shown:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a game."""
+        name = row["player"]
+        if not self._played[name]:
+            self._bar.start_task(self._tasks[name])
+        self._played[name] += 1
+        self._points[name] += row["score"]
+        mean = self._points[name] / self._played[name]
+        self._bar.update(self._tasks[name], completed=self._played[name], mean=mean)
+        if self._lines and self._played[name] == self._games:
+            print(f"{name}: {self._games:,} games, mean score {mean:.1f}", file=sys.stderr)
 
 
-def compare_scores(frame: pd.DataFrame, first: str, second: str, seed: int = 0) -> PairedDifference:
-    """Return how the scores of two players differ on the same deals: first minus second.
+# --------------------------------------------------------------------------- playing in a folder
+
+
+def play_into(
+    folder: Path,
+    plan: Plan,
+    *,
+    workers: int,
+    command: str = "",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Play a benchmark in worker processes, its rows into a folder; write figures at the end.
 
     Args:
-        frame: What ``run_benchmark`` returns.
-        first: A player's name in it.
-        second: Another's.
-        seed: Seeds the bootstrap.
+        folder: Where to; made where it is missing.
+        plan: What to play.
+        workers: How many processes play; 0: this one does.
+        command: The command line, for the files.
+        resume: Whether to go on with what the folder has.
+        overwrite: Whether results that the folder has are thrown away.
+        progress: Whether to show how far it is.
+
+    Returns:
+        The rows, as :func:`run_benchmark` returns them.
 
     Raises:
-        ValueError: The two did not play the same deals, or one is not there.
+        FileExistsError: The folder has results and neither ``resume`` nor ``overwrite`` is on.
+        ResultsError: What the folder has is not of this plan, or another process plays into it.
+        ValueError: A player cannot be made or cannot play these deals.
+        WorkerError: A player failed, or a worker died; the rows so far are kept.
+        OSError: The folder cannot be written to.
     """
-    scores = []
-    for name in (first, second):
-        rows = frame[frame["player"] == name]
-        if rows.empty:
-            raise ValueError(f"the results have no player {name!r}")
-        scores.append(rows.set_index("deal")["score"])
-    one, other = scores
-    if set(one.index) != set(other.index) or len(one) != len(other):
-        raise ValueError(f"{first!r} and {second!r} did not play the same deals")
-    return paired_difference(one.to_numpy(), other.reindex(one.index).to_numpy(), seed=seed)
+    players = {name: make_player(spec) for name, spec in plan.players.items()}
+    for player in players.values():
+        player.played(plan.deals)  # an error where games that it should have are missing
+    check_folder(folder, overwrite or resume)
+    if resume:
+        check_same_plan(folder, plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        if not resume:
+            for name in reversed(FILES):
+                (folder / name).unlink(missing_ok=True)
+            write_json(folder / PLAN, _plan_file(plan, command))
+        frame = _play_on(folder, plan, players, workers, progress)
+        write_figures(folder, frame, command or _read_plan(folder).get("command", ""))
+    return frame
 
 
-# --------------------------------------------------------------------------------------- texts
+def _play_on(
+    folder: Path, plan: Plan, players: Mapping[str, Player], workers: int, progress: bool
+) -> pd.DataFrame:
+    """Play what the folder does not have yet, and put its rows in order."""
+    rows = {_key(row): row for row in _journal(folder / RESULTS, parse_row)}
+    times = _journal(folder / TIMES, json.loads)
+    tasks = list(plan.tasks(players))
+    expected = {(task.player, task.seed, task.first + k) for task in tasks
+                for k in range(len(task.deals))}  # fmt: skip
+    strange = [key for key in rows if key not in expected]
+    if strange:
+        raise ResultsError(f"{folder / RESULTS} has a row of another benchmark: {strange[0]}")
+    waiting = [
+        task
+        for task in tasks
+        if any((task.player, task.seed, task.first + k) not in rows for k in range(len(task.deals)))
+    ]
+    with contextlib.ExitStack() as stack:
+        shown = stack.enter_context(_Shown(plan, progress))
+        for row in rows.values():
+            shown.add(row)
+        journal = stack.enter_context(open(folder / RESULTS, "ab", buffering=0))
+        clock = stack.enter_context(open(folder / TIMES, "ab", buffering=0))
+        count = min(workers, len(waiting))
+        if count:
+            answers = stack.enter_context(Workers(count)).play(waiting)
+        else:
+            answers = _play_here(waiting, players)
+        for task, said in answers:
+            if isinstance(said, Spent):
+                times.append(_time_row(task, said))
+                _append(clock, times[-1])
+                continue
+            row = _row(plan, players, task, said)
+            before = rows.setdefault(_key(row), row)
+            if before is row:
+                _append(journal, row)
+                shown.add(row)
+            elif before != row:  # of a batch that was interrupted
+                raise ResultsError(_difference(folder, before, row))
+    ordered = sorted_rows(rows.values(), list(plan.players), plan.seeds)
+    write_rows(folder / RESULTS, ordered)
+    frame = frame_of(ordered)
+    frame.attrs["cpu_seconds"] = _seconds_per_deal(times)
+    return frame
 
 
-def interval_text(interval: Interval, scale: float = 1.0, unit: str = "", digits: int = 1) -> str:
-    """Return an interval for people, such as ``345.1 (338.0 to 352.3)``.
+def _key(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    return row["player"], row["seed"], row["index"]
 
-    Args:
-        interval: The interval.
-        scale: What its numbers are multiplied by, such as 100 for per cent.
-        unit: What stands after the last number.
-        digits: Digits after the point.
-    """
-    estimate, low, high = (
-        f"{scale * value:.{digits}f}" for value in (interval.estimate, interval.low, interval.high)
+
+def _difference(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    keys = [key for key in before if before[key] != now.get(key)]
+    return (
+        f"{folder}: {now['player']} does not play {now['code']} as it did before the interruption"
+        f" ({keys[0]} was {before[keys[0]]!r} and is {now.get(keys[0])!r}): --overwrite begins anew"
     )
-    return f"{estimate} ({low} to {high}){unit}"
 
 
-def table_cells(summaries: Mapping[str, PlayerSummary]) -> list[list[str]]:
-    """Return the table of results as rows of texts, the heading first."""
-    level = f"{100 * CONFIDENCE:.0f} % interval"
-    cells = [
-        [
-            "player",
-            f"mean score ({level})",
-            f"% of {MAX_SCORE:,}",
-            "wins",
-            f"win rate ({level})",
-            f"cards up ({level})",
-            "steps",
-            "truncated",
-            "deals/s",
-        ]
-    ]
-    cells += [
-        [
-            summary.player,
-            interval_text(summary.mean_score),
-            f"{100 * summary.share_of_maximum:.1f} %",
-            f"{summary.wins:,} of {summary.deals:,}",
-            interval_text(summary.win_rate, 100, " %", digits=2),
-            interval_text(summary.mean_foundation_cards),
-            f"{summary.mean_steps:.1f}",
-            f"{100 * summary.truncated:.1f} %",
-            "" if summary.deals_per_second is None else f"{summary.deals_per_second:,.1f}",
-        ]
-        for summary in summaries.values()
-    ]
-    return cells
+def _append(file: BinaryIO, row: Mapping[str, Any]) -> None:
+    """Add a line: the system has it when this returns, whatever becomes of this process."""
+    line = row_line(row).encode("utf-8")
+    while line:
+        line = line[file.write(line) :]
 
 
-_MARKDOWN = str.maketrans(
-    {
-        "&": "&amp;",
-        "<": "&lt;",
-        ">": "&gt;",
-        "\n": " ",
-        **{sign: "\\" + sign for sign in "\\`*_[]|#$~"},
-    }
-)
+def _journal(path: Path, parse: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a file that grows; what a kill left of a last line is cut off.
 
-
-def markdown_text(text: str) -> str:
-    """Return a text that Markdown shows as it is: one line, no markup, no HTML."""
-    return text.translate(_MARKDOWN)
-
-
-def markdown_table(summaries: Mapping[str, PlayerSummary]) -> str:
-    """Return the table of results in Markdown."""
-    return markdown_rows(table_cells(summaries))
-
-
-def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a Markdown table, its columns aligned for readers of the source.
-
-    Args:
-        rows: Texts, the heading first; all columns but the first are set to the right.
+    Raises:
+        ResultsError: Another line is no row; the message names file and line.
     """
-    heading, *body = ([markdown_text(cell) for cell in row] for row in rows)
-    widths = [max(len(row[k]) for row in (heading, *body)) for k in range(len(heading))]
-
-    def line(row: list[str]) -> str:
-        first, *rest = (
-            cell.rjust(width) if k else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        return "| " + " | ".join([first, *rest]) + " |"
-
-    rule = "|" + "|".join("-" * (width + 1) + (":" if k else "-") for k, width in enumerate(widths))
-    return "\n".join([line(heading), rule + "|", *(line(row) for row in body)]) + "\n"
-
-
-def _only(frame: pd.DataFrame, column: str) -> Any:
-    values = frame[column].unique()
-    if len(values) != 1:
-        raise ValueError(f"results of different {column}s do not belong in one summary")
-    return values[0]
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        os.truncate(path, len(whole))
+    rows = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            rows.append(parse(line.decode("utf-8")))
+        except ValueError as error:
+            raise ResultsError(f"{path}, line {number}: {error}") from None
+    return rows
 
 
-def deals_text(frame: pd.DataFrame) -> str:
-    """Return which deals the rows are about, such as ``the first 50 deals of test-1000``."""
-    name, count = str(_only(frame, "suite")), int(frame["index"].max()) + 1
-    deals = f"{count:,} deal{'' if count == 1 else 's'}"
-    if name == LISTED:
-        return deals
-    low, colon, high = name.partition(":")
-    size = int(high) - int(low) if colon else SUITE_SIZES.get(name, count)
-    return f"the {deals} of {name}" if count == size else f"the first {deals} of {name}"
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from playing into a folder; the lock ends with the process."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ResultsError(f"another process plays into {folder}") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _plan_file(plan: Plan, command: str) -> dict[str, Any]:
+    commit, dirty = git_state()
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        **plan.to_dict(),
+        "command": command,
+        "started": _now(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "versions": package_versions(),
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _read_plan(folder: Path) -> dict[str, Any]:
+    path = folder / PLAN
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ResultsError(f"{folder} holds no benchmark to resume: no {PLAN}") from None
+    except ValueError as error:
+        raise ResultsError(f"{path}: {error}") from None
+    if not isinstance(said, dict) or said.get("format") != _FORMAT:
+        raise ResultsError(f"{path} is no benchmark's plan")
+    if said.get("version") != _VERSION:
+        raise ResultsError(f"{path}: format {said.get('version')!r}, this is {_VERSION}")
+    return said
+
+
+def planned(folder: Path) -> Plan:
+    """Return the plan of a folder's benchmark.
+
+    Raises:
+        ResultsError: The folder has none.
+        OSError: It cannot be read.
+    """
+    said = _read_plan(folder)
+    try:
+        return Plan.from_dict(said)
+    except ValueError as error:
+        raise ResultsError(f"{folder / PLAN}: {error}") from None
+
+
+def check_same_plan(folder: Path, plan: Plan) -> None:
+    """See that a folder's benchmark is the one that is to go on.
+
+    Raises:
+        ResultsError: It is another one, of files that have changed, or there is none; the message
+            says what differs.
+    """
+    said, now = _read_plan(folder), plan.to_dict()
+    for key, value in now.items():
+        if said.get(key) != value:
+            before, after = (
+                ("", "") if key == "deals_sha256" else (f" {said.get(key)!r}", f", not {value!r}")
+            )
+            raise ResultsError(
+                f"{folder / PLAN} says {key}{before}{after}: a benchmark goes on as it began"
+            )
 
 
 # --------------------------------------------------------------------------------------- files
@@ -402,16 +584,16 @@ def deals_text(frame: pd.DataFrame) -> str:
 def write_results(
     folder: Path, frame: pd.DataFrame, command: str = "", overwrite: bool = False
 ) -> dict[str, PlayerSummary]:
-    """Write the files of a benchmark into a folder, each whole or not at all.
+    """Write the rows of :func:`run_benchmark` and their figures, each file whole or not at all.
 
     Args:
         folder: Where to; made where it is missing.
-        frame: What ``run_benchmark`` returns.
-        command: The command line that made it.
+        frame: The rows.
+        command: The command line that made them.
         overwrite: Whether results that the folder has are replaced.
 
     Returns:
-        The figures, as ``summarize`` returns them.
+        The figures, as ``agents.tables.summarize`` returns them.
 
     Raises:
         FileExistsError: The folder has results already.
@@ -420,11 +602,16 @@ def write_results(
     check_folder(folder, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SUMMARY).unlink(missing_ok=True)  # it vouches for the others until they change
+    rows = frame.to_dict("records")
+    write_rows(folder / RESULTS, ({str(key): row[key] for key in row} for row in rows))
+    return write_figures(folder, frame, command)
+
+
+def write_figures(folder: Path, frame: pd.DataFrame, command: str) -> dict[str, PlayerSummary]:
+    """Write ``plot.png``, ``table.md`` and, last, ``summary.json``; see :func:`write_results`."""
     summaries = summarize(frame)
-    caption = f"{deals_text(frame)}, seed {int(_only(frame, 'seed'))}"
-    lines = (json.dumps(row, ensure_ascii=False) for row in frame.to_dict("records"))
-    write_text(folder / RESULTS, "".join(line + "\n" for line in lines))
-    scores = {name: frame.loc[frame["player"] == name, "score"].to_numpy() for name in summaries}
+    caption = f"{deals_text(frame)}, {seeds_text(frame)}"
+    scores = {name: deal_values(frame, name, "score") for name in summaries}
     means = {name: summary.mean_score for name, summary in summaries.items()}
     write_bytes(folder / PLOT, score_plot(scores, means, title=f"Scores on {caption}"))
     text = f"Results on {markdown_text(caption)}:\n\n{markdown_table(summaries)}"
@@ -435,16 +622,16 @@ def write_results(
     write_json(
         folder / SUMMARY,
         {
-            "format": "quarante-voleurs-benchmark",
-            "version": 1,
-            "suite": str(_only(frame, "suite")),
+            "format": _FORMAT,
+            "version": _VERSION,
+            "suite": str(frame["suite"].iloc[0]),
             "deals": int(frame["index"].max()) + 1,
-            "seed": int(_only(frame, "seed")),
+            "seeds": [int(seed) for seed in dict.fromkeys(frame["seed"])],
             "confidence": CONFIDENCE,
             "bootstrap_resamples": RESAMPLES,
             "players": [asdict(summary) for summary in summaries.values()],
             "command": command,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "date": _now(),
             "git_commit": commit,
             "git_dirty": dirty,
             "versions": package_versions(),
@@ -462,9 +649,11 @@ def check_folder(folder: Path, overwrite: bool = False) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is no folder")
-    there = [name for name in (RESULTS, SUMMARY, TABLE, PLOT) if (folder / name).exists()]
+    there = [name for name in FILES if (folder / name).exists()]
     if there and not overwrite:
-        raise FileExistsError(f"{folder} has results already ({', '.join(there)}): --overwrite")
+        raise FileExistsError(
+            f"{folder} has results already ({', '.join(there)}): --resume or --overwrite"
+        )
 
 
 # --------------------------------------------------------------------------------- command line
@@ -489,6 +678,36 @@ def parse_deals(text: str) -> tuple[str, Sequence[int]]:
     return LISTED, [typed_deal(word) for word in words]
 
 
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds of a text: integers, and ranges such as ``0..4``, separated by commas.
+
+    Raises:
+        ValueError: It names none, too many, or one that cannot be; the message says which.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        try:
+            low = int(first)
+            high = int(last) if dots else low
+        except ValueError:
+            raise ValueError(f"{part!r} is no integer and no range such as 0..4") from None
+        if not 0 <= low <= high < _SEED_END:
+            raise ValueError(f"{part} is not between 0 and {_SEED_END - 1}, rising")
+        if high - low + 1 + len(seeds) > MOST_SEEDS:
+            raise ValueError(f"more than {MOST_SEEDS:,} seeds")
+        seeds += range(low, high + 1)
+    return tuple(seeds)
+
+
+def parse_player(text: str) -> tuple[str, str]:
+    """Return a player's name in the results and how it is made: ``LABEL=PLAYER`` or ``PLAYER``."""
+    label, equals, spec = text.partition("=")
+    if equals and label and not set(label) & set(":,"):
+        return label, spec
+    return text, text
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line, without the usage."""
@@ -509,6 +728,20 @@ def _integer(low: int, end: int | None = None) -> Callable[[str], int]:
     return convert
 
 
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return parse_seeds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m agents.benchmark",
@@ -517,13 +750,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "players",
         metavar="PLAYER",
-        nargs="+",
-        help="random, greedy, plan, human:FOLDER, or ppo:PATH[,play=...][,temperature=T]",
+        nargs="*",
+        help="random, greedy, plan, human:FOLDER, ppo:PATH[,play=...][,temperature=T], or"
+        " MODULE:NAME for a player of yours; LABEL=PLAYER to call it something else",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--suite",
-        default="dev-200",
         help=f"{', '.join(SUITE_SIZES)} (default dev-200, for tuning; tables use test suites)",
     )
     which.add_argument(
@@ -535,31 +768,49 @@ def _parser() -> argparse.ArgumentParser:
         "--limit", metavar="N", type=_integer(1), help="play the first N of the deals only"
     )
     parser.add_argument(
+        "--seeds",
         "--seed",
-        metavar="S",
-        type=_integer(0, _SEED_END),
-        default=0,
-        help="seeds the players' randomness (default 0)",
+        metavar="SEEDS",
+        type=_seeds,
+        help="seed the players' randomness, such as 0,1,2 or 0..2: each deal is played with each"
+        " (default 0)",
     )
     parser.add_argument(
         "--max-episode-steps",
         metavar="N",
         type=_integer(1),
-        default=MAX_EPISODE_STEPS,
         help=f"the step limit (default {MAX_EPISODE_STEPS})",
     )
     parser.add_argument(
-        "--seats",
+        "--record",
+        action="store_true",
+        default=None,
+        help="keep the games' actions in the rows, to look at with agents.compare's report",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=_integer(0),
+        default=cores(),
+        help="processes that play, a thread each (default: one a core; 0: play in this process,"
+        " for debuggers); no row depends on it",
+    )
+    parser.add_argument(
+        "--batch",
         metavar="N",
         type=_integer(1),
-        default=256,
-        help="games played at a time (default 256); results do not depend on it",
+        help="games that a worker plays at a time (default: as the player says)",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
         help="where the results go (default runs/benchmark/SUITE-TIME)",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the benchmark in --out DIR; what else is said must be as it was",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace results that the folder has"
@@ -576,74 +827,112 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     options = parser.parse_args(arguments)
+    command = shlex.join(["python", "-m", "agents.benchmark", *arguments])
+    folder = options.out
     try:
-        name, deals = _chosen_deals(options)
-        started = datetime.now().strftime("%Y%m%d-%H%M%S")
-        label = name.replace(":", "-")
-        folder = options.out or Path("runs", "benchmark", f"{label}-{started}")
-        check_folder(folder, options.overwrite)
-        players = _chosen_players(options.players)
-        for player in players.values():
-            player.played(deals)  # an error where games that it should have are missing
-        made = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)  # rather now than after an hour of play
-    except (ValueError, OSError) as error:
-        parser.error(" ".join(str(error).split()))
-    except KeyboardInterrupt:
-        return _interrupted()
-    try:
-        frame = run_benchmark(
-            players,
-            deals,
-            name,
-            seed=options.seed,
-            max_episode_steps=options.max_episode_steps,
-            num_seats=options.seats,
+        if options.resume:
+            plan = _resumed_plan(options)
+            if (folder / SUMMARY).is_file():
+                check_same_plan(folder, plan)
+                print(f"{folder} is finished")
+                return 0
+            command = ""  # the one that it began with stays
+        else:
+            plan = _new_plan(options)
+            started = datetime.now().strftime("%Y%m%d-%H%M%S")
+            label = plan.suite.replace(":", "-")
+            folder = options.out or Path("runs", "benchmark", f"{label}-{started}")
+        frame = play_into(
+            folder,
+            plan,
+            workers=options.workers,
+            command=command,
+            resume=options.resume,
+            overwrite=options.overwrite,
             progress=True,
         )
-        command = shlex.join(["python", "-m", "agents.benchmark", *arguments])
-        try:
-            summaries = write_results(folder, frame, command, options.overwrite)
-        except OSError as error:
-            parser.error(str(error))
+    except (ValueError, OSError, WorkerError) as error:
+        hint = ""
+        if isinstance(error, WorkerError):
+            hint = f" (the games so far are kept: {_resume_command(folder, options)})"
+        parser.error(" ".join(str(error).split()) + hint)
     except KeyboardInterrupt:
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
-        return _interrupted()
-    print(f"Results on {deals_text(frame)}, seed {options.seed}:\n")
-    print(markdown_table(summaries))
-    print(f"{folder}: {RESULTS}, {SUMMARY}, {TABLE}, {PLOT}")
+        print("interrupted", file=sys.stderr)
+        if folder is not None and (folder / PLAN).is_file():
+            print(f"to go on: {_resume_command(folder, options)}", file=sys.stderr)
+        return 130
+    print(f"Results on {deals_text(frame)}, {seeds_text(frame)}:\n")
+    print(markdown_table(summarize(frame)))
+    print(f"{folder}: {', '.join(FILES)}")
     return 0
 
 
-def _interrupted() -> int:
-    print("interrupted", file=sys.stderr)
-    return 130
+def _resume_command(folder: Path, options: argparse.Namespace) -> str:
+    more = [] if options.workers == cores() else ["--workers", str(options.workers)]
+    return shlex.join(["python", "-m", "agents.benchmark", "--resume", "--out", str(folder), *more])
 
 
-def _chosen_deals(options: argparse.Namespace) -> tuple[str, list[int]]:
-    deals: Sequence[int] | np.ndarray
-    if options.deals is None:
-        name, deals = options.suite, suite(options.suite)
-    else:
-        try:
-            name, deals = parse_deals(options.deals)
-        except ValueError as error:
-            raise ValueError(f"--deals: {error}") from None
+def _new_plan(options: argparse.Namespace) -> Plan:
+    if not options.players:
+        raise ValueError("no PLAYER is named")
+    name, deals = _chosen_deals(options)
     chosen = deals[: options.limit]
-    if len(chosen) > MOST_DEALS:
-        raise ValueError(f"{len(chosen):,} deals are more than {MOST_DEALS:,}: --limit")
-    numbers = [int(deal) for deal in chosen]
-    _check_different(numbers)
-    return name, numbers
+    if len(chosen) > MOST_GAMES:
+        raise ValueError(f"{len(chosen):,} deals are more than {MOST_GAMES:,}: --limit")
+    return Plan(
+        players=_chosen_players(options.players),
+        suite=name,
+        deals=tuple(int(deal) for deal in chosen),
+        seeds=options.seeds or (0,),
+        max_episode_steps=options.max_episode_steps or MAX_EPISODE_STEPS,
+        batch=options.batch,
+        record=bool(options.record),
+    )
 
 
-def _chosen_players(names: Sequence[str]) -> dict[str, Player]:
-    players: dict[str, Player] = {}
-    for name in names:
+def _resumed_plan(options: argparse.Namespace) -> Plan:
+    """The folder's plan, with what the command line says in its place."""
+    if options.out is None:
+        raise ValueError("--resume needs --out DIR")
+    if options.overwrite:
+        raise ValueError("--resume and --overwrite exclude each other")
+    plan = planned(options.out)
+    said: dict[str, Any] = {
+        "players": _chosen_players(options.players) or None,
+        "seeds": options.seeds,
+        "max_episode_steps": options.max_episode_steps,
+        "batch": options.batch,
+        "record": options.record,
+    }
+    if options.suite or options.deals:
+        said["suite"], deals = _chosen_deals(options)
+        said["deals"] = tuple(int(deal) for deal in deals[: options.limit or len(plan.deals)])
+    elif options.limit:
+        said["deals"] = plan.deals[: options.limit]
+        if options.limit > len(plan.deals):
+            raise ValueError(f"{options.out / PLAN} says {len(plan.deals)} deals")
+    return Plan(
+        **{**vars(plan), **{key: value for key, value in said.items() if value is not None}}
+    )
+
+
+def _chosen_deals(options: argparse.Namespace) -> tuple[str, Sequence[int] | np.ndarray]:
+    if options.deals is None:
+        name = options.suite or "dev-200"
+        return name, suite(name)
+    try:
+        return parse_deals(options.deals)
+    except ValueError as error:
+        raise ValueError(f"--deals: {error}") from None
+
+
+def _chosen_players(texts: Sequence[str]) -> dict[str, str]:
+    players: dict[str, str] = {}
+    for text in texts:
+        name, spec = parse_player(text)
         if name in players:
             raise ValueError(f"player {name!r} is named twice")
-        players[name] = make_player(name)
+        players[name] = spec
     return players
 
 

@@ -80,12 +80,12 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     players = {name: make_player(spec) for name, spec in specs.items()}
     deals = suite(options.suite)[: options.limit]
     print(f"evaluating on {len(deals):,} held-out deals of {options.suite}", flush=True)
-    frame = run_benchmark(players, deals, options.suite, seed=config.seed, progress=True)
+    frame = run_benchmark(players, deals, options.suite, seeds=[config.seed], progress=True)
     benchmark_folder = out / "benchmark"
     limit = f" --limit {options.limit}" if options.limit else ""
     command = (
         f"python -m agents.benchmark {shlex.quote(specs[_AGENT])} {' '.join(_BASELINES)}"
-        f" --suite {options.suite}{limit} --seed {config.seed}"
+        f" --suite {options.suite}{limit} --seeds {config.seed}"
     )
     write_results(benchmark_folder, frame, command)
 

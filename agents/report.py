@@ -19,9 +19,12 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from agents.benchmark import (
+from agents.plots import learning_plot, score_plot
+from agents.stats import CONFIDENCE, PairedDifference
+from agents.tables import (
     PlayerSummary,
     compare_scores,
+    deal_values,
     deals_text,
     interval_text,
     markdown_rows,
@@ -29,8 +32,6 @@ from agents.benchmark import (
     summarize,
     table_cells,
 )
-from agents.plots import learning_plot, score_plot
-from agents.stats import CONFIDENCE, PairedDifference
 from qv_env.files import write_bytes, write_text
 
 REPORT_HTML, REPORT_MARKDOWN = "report.html", "report.md"
@@ -224,7 +225,7 @@ def _blocks(
         _Table(table_cells(summaries)),
         *(_Paragraph(text) for text in claims[1:]),
     ]
-    scores = {name: frame.loc[frame["player"] == name, "score"].to_numpy() for name in summaries}
+    scores = {name: deal_values(frame, name, "score") for name in summaries}
     means = {name: summary.mean_score for name, summary in summaries.items()}
     title = f"Scores on {deals}"
     blocks.append(

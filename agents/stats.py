@@ -7,6 +7,7 @@ training seed of a policy that was trained once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,6 +134,49 @@ def proportion_interval(successes: int, trials: int, *, confidence: float = CONF
         confidence, method="wilson"
     )
     return Interval(successes / trials, float(interval.low), float(interval.high))
+
+
+def clustered_proportion_interval(
+    proportions: npt.ArrayLike, trials: int, *, confidence: float = CONFIDENCE
+) -> Interval:
+    """Return a proportion over clusters of equal size, such as deals played with several seeds.
+
+    It is Wilson's interval with an effective number of trials: so many independent trials would
+    make the proportion as uncertain as the spread between clusters shows it to be. That number is
+    kept between the clusters' and the trials'; where no trial or every one succeeded it is the
+    clusters'. With one trial a cluster this is Wilson's interval itself.
+
+    Args:
+        proportions: Each cluster's share of successes, (m,), m >= 1, multiples of 1 / trials.
+        trials: Trials in each cluster, at least 1.
+        confidence: The interval's confidence, between 0 and 1.
+
+    Raises:
+        ValueError: A proportion is not in 0..1, or as for ``proportion_interval``.
+
+    Source:
+        Korn and Graubard (1998), "Confidence Intervals for Proportions with Small Expected Number
+        of Positive Counts Estimated from Survey Data"; Dean and Pagano (2015), "Evaluating
+        Confidence Interval Methods for Binomial Proportions in Clustered Surveys".
+    """
+    _check_confidence(confidence)
+    sample = _sample(proportions)
+    if trials < 1 or sample.min() < 0 or sample.max() > 1:
+        raise ValueError(f"proportions lie in 0..1, of at least one trial, not of {trials}")
+    clusters = sample.size
+    successes = round(float(sample.sum()) * trials)
+    if trials == 1 or successes in (0, clusters * trials):
+        low_high = proportion_interval(round(successes / trials), clusters, confidence=confidence)
+        return Interval(successes / (clusters * trials), low_high.low, low_high.high)
+    share = successes / (clusters * trials)
+    spread = float(sample.var())
+    effective = share * (1 - share) / spread * clusters if spread else math.inf
+    effective = min(max(effective, clusters), clusters * trials)
+    z = float(stats.norm.ppf(0.5 + confidence / 2))
+    middle = (share + z**2 / (2 * effective)) / (1 + z**2 / effective)
+    half = z * math.sqrt(share * (1 - share) / effective + z**2 / (4 * effective**2))
+    half /= 1 + z**2 / effective
+    return Interval(share, middle - half, middle + half)
 
 
 def paired_difference(

@@ -22,10 +22,13 @@ class Player:
         name: What reports call the player.
         settings: How it plays, for reports: plain numbers and strings.
         env_kwargs: The keywords of the environment whose observations it takes.
+        batch: How many games benchmarks let it play at a time, at least 1: more where it is faster
+            on large batches, few where a game takes it long, so that all cores have work.
     """
 
     name: str = ""
     env_kwargs: Mapping[str, Any] = {"observation": "cards"}
+    batch: int = 16
 
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}

@@ -44,6 +44,7 @@ class GreedyPlayer(Player):
     """
 
     name = "greedy"
+    batch = 256
 
     def act(self, seats: np.ndarray, observation: Any, mask: np.ndarray) -> np.ndarray:
         """Choose an action for each seat; see :meth:`Player.act`."""

@@ -107,6 +107,7 @@ class PlanPlayer(Player):
     """
 
     name = "plan"
+    batch = 4
 
     def __init__(self, settings: PlanSettings | None = None) -> None:
         super().__init__()

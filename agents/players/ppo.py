@@ -175,6 +175,7 @@ class PPOPlayer(Player):
     """
 
     name = "ppo"
+    batch = 128
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ class RandomPlayer(Player):
     """Plays a uniformly random legal action."""
 
     name = "random"
+    batch = 256
 
     def prepare(self, num_seats: int) -> None:
         """Get ready for games at seats 0..num_seats - 1."""

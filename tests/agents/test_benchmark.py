@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,40 +16,61 @@ import pytest
 
 from agents import benchmark
 from agents.benchmark import (
-    COLUMNS,
+    FILES,
+    PLAN,
     PLOT,
-    RESULTS,
-    SUMMARY,
     TABLE,
-    PlayerSummary,
-    compare_scores,
-    deals_text,
-    interval_text,
+    TIMES,
+    Plan,
     main,
-    markdown_rows,
-    markdown_text,
     parse_deals,
+    parse_player,
+    parse_seeds,
+    play_into,
     run_benchmark,
-    summarize,
     write_results,
 )
 from agents.evaluation import play_deals
 from agents.players import Player, make_player
 from agents.players.greedy import GreedyPlayer
+from agents.results import (
+    ACTIONS,
+    COLUMNS,
+    RESULTS,
+    SUMMARY,
+    ResultsError,
+    read_results,
+    row_line,
+    row_playthrough,
+)
 from agents.stats import Interval, mean_interval, paired_difference, proportion_interval
+from agents.tables import (
+    PlayerSummary,
+    compare_scores,
+    deals_text,
+    interval_text,
+    markdown_rows,
+    markdown_text,
+    summarize,
+)
 from qv_env import deal_code, suite
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted([RESULTS, SUMMARY, TABLE, PLOT])
+WRITTEN = sorted([RESULTS, SUMMARY, TABLE, PLOT])  # by run_benchmark and write_results
 
 
 def both():
     return {"random": make_player("random"), "greedy": make_player("greedy")}
 
 
+def bench(*arguments, workers=0):
+    """The command line's exit status; the games are played here."""
+    return main([*map(str, arguments), "--workers", str(workers)])
+
+
 @pytest.fixture(scope="module")
 def frame():
-    return run_benchmark(both(), suite("dev-200")[:24], "dev-200", seed=3)
+    return run_benchmark(both(), suite("dev-200")[:24], "dev-200", seeds=[3])
 
 
 def names_in(folder):
@@ -65,8 +89,12 @@ def test_rows_are_in_the_order_of_players_and_deals(frame):
     assert frame["code"].tolist() == [deal_code(deal) for deal in deals] * 2
     assert set(frame["suite"]) == {"dev-200"}
     assert set(frame["seed"]) == {3}
-    assert frame["environment"].iloc[0] == {"observation": "cards", "max_episode_steps": 500}
-    assert set(frame.attrs["seconds"]) == {"random", "greedy"}
+    assert frame["environment"].iloc[0] == {
+        "id": "QuaranteVoleurs-v0",
+        "observation": "cards",
+        "max_episode_steps": 500,
+    }
+    assert set(frame.attrs["cpu_seconds"]) == {"random", "greedy"}
 
 
 def test_rows_say_what_was_played(frame):
@@ -80,14 +108,14 @@ def test_rows_say_what_was_played(frame):
 @pytest.mark.parametrize("seats", [1, 7, 64])
 def test_rows_do_not_depend_on_the_seats(frame, seats):
     deals = suite("dev-200")[:24]
-    again = run_benchmark(both(), deals, "dev-200", seed=3, num_seats=seats)
+    again = run_benchmark(both(), deals, "dev-200", seeds=[3], batch=seats)
     pd.testing.assert_frame_equal(again, frame)
 
 
 def test_rows_do_not_depend_on_the_order_of_deals_and_players(frame):
     deals = suite("dev-200")[:24][::-1]
     players = dict(reversed(both().items()))
-    again = run_benchmark(players, deals, "dev-200", seed=3, num_seats=9)
+    again = run_benchmark(players, deals, "dev-200", seeds=[3], batch=9)
     keys = ["player", "deal"]
     columns = [column for column in COLUMNS if column != "index"]
     one, other = (f[columns].sort_values(keys, ignore_index=True) for f in (frame, again))
@@ -129,7 +157,8 @@ def test_figures_are_those_of_the_rows(frame):
         assert summary.mean_steps == pytest.approx(rows["steps"].mean())
         assert summary.truncated == pytest.approx(rows["truncated"].mean())
         assert summary.deals == 24
-        assert summary.deals_per_second == pytest.approx(24 / summary.seconds)
+        assert (summary.games, summary.seeds) == (24, (3,))
+        assert summary.cpu_seconds_per_deal == frame.attrs["cpu_seconds"][name] > 0
 
 
 def test_greedy_scores_more_than_random(frame):
@@ -210,17 +239,18 @@ def test_markdown_shows_texts_as_they_are():
 
 def test_the_command_line_end_to_end(tmp_path, capsys):
     out = tmp_path / "a" / "b"
-    arguments = ["random", "greedy", "--suite", "dev-200", "--limit", "12", "--seed", "5"]
-    assert main([*arguments, "--out", str(out)]) == 0
+    arguments = ["random", "greedy", "--suite", "dev-200", "--limit", "12", "--seeds", "5,6"]
+    assert bench(*arguments, "--out", out, workers=2) == 0
     printed = capsys.readouterr()
-    assert names_in(out) == FILES
+    assert names_in(out) == sorted(FILES)
 
     rows = pd.read_json(out / RESULTS, lines=True)
-    expected = run_benchmark(both(), suite("dev-200")[:12], "dev-200", seed=5)
+    expected = run_benchmark(both(), suite("dev-200")[:12], "dev-200", seeds=[5, 6])
     pd.testing.assert_frame_equal(rows, expected, check_dtype=False)
+    pd.testing.assert_frame_equal(read_results(out), expected)
 
     summary = json.loads((out / SUMMARY).read_text("utf-8"))
-    assert (summary["suite"], summary["deals"], summary["seed"]) == ("dev-200", 12, 5)
+    assert (summary["suite"], summary["deals"], summary["seeds"]) == ("dev-200", 12, [5, 6])
     assert "--limit 12" in summary["command"]
     assert {"date", "git_commit", "git_dirty"} <= set(summary)
     assert "numba" in summary["versions"]
@@ -229,10 +259,11 @@ def test_the_command_line_end_to_end(tmp_path, capsys):
         figure = figures[entry["player"]]
         assert entry["mean_score"] == vars(figure.mean_score)
         assert entry["win_rate"] == vars(figure.win_rate)
-        assert entry["wins"] == figure.wins
-        assert entry["seconds"] > 0
+        assert (entry["wins"], entry["games"]) == (figure.wins, 24)
+        assert entry["cpu_seconds_per_deal"] > 0
 
     table = (out / TABLE).read_text("utf-8")
+    assert "the first 12 deals of dev-200, seeds 5, 6" in table
     for name, figure in figures.items():
         (line,) = (line for line in table.splitlines() if line.startswith(f"| {name}"))
         assert interval_text(figure.mean_score) in line
@@ -241,7 +272,7 @@ def test_the_command_line_end_to_end(tmp_path, capsys):
     assert (out / PLOT).read_bytes().startswith(b"\x89PNG\r\n")
     lines = printed.err.splitlines()
     assert len(lines) == 2, "no bar where there is no terminal: a line a player"
-    assert lines[0].startswith("random: 12 deals")
+    assert any(line.startswith("random: 24 games, mean score ") for line in lines)
 
 
 def test_it_runs_as_a_program(tmp_path):
@@ -254,20 +285,20 @@ def test_it_runs_as_a_program(tmp_path):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert names_in(tmp_path) == FILES
+    assert names_in(tmp_path) == sorted(FILES)
 
 
 def test_the_default_folder_names_the_deals(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["greedy", "--deals", "4:6"]) == 0
+    assert bench("greedy", "--deals", "4:6") == 0
     (folder,) = (tmp_path / "runs" / "benchmark").iterdir()
     assert folder.name.startswith("4-6-")
-    assert names_in(folder) == FILES
+    assert names_in(folder) == sorted(FILES)
 
 
 def test_deals_by_code_and_number(tmp_path):
     deals = "FT1-N-AAAAAAV, 5 ft1-n-aaaaaab"
-    assert main(["greedy", "--deals", deals, "--out", str(tmp_path)]) == 0
+    assert bench("greedy", "--deals", deals, "--out", tmp_path) == 0
     rows = pd.read_json(tmp_path / RESULTS, lines=True)
     assert rows["deal"].tolist() == [21, 5, 1]
     assert set(rows["suite"]) == {"list"}
@@ -275,28 +306,62 @@ def test_deals_by_code_and_number(tmp_path):
 
 def test_the_largest_seed_is_read_back(tmp_path):
     seed = str(2**63 - 1)
-    assert main(["greedy", "--deals", "1", "--seed", seed, "--out", str(tmp_path)]) == 0
+    assert bench("greedy", "--deals", "1", "--seed", seed, "--out", tmp_path) == 0
     assert str(pd.read_json(tmp_path / RESULTS, lines=True)["seed"][0]) == seed
 
 
 def test_results_are_not_replaced_unasked(tmp_path, capsys):
-    out = str(tmp_path)
-    assert main(["greedy", "--deals", "1", "--out", out]) == 0
+    assert bench("greedy", "--deals", "1", "--out", tmp_path) == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(SystemExit) as stopped:
-        main(["greedy", "--deals", "2", "--out", out])
+        bench("greedy", "--deals", "2", "--out", tmp_path)
     assert stopped.value.code == 2
     assert "has results already" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    assert main(["greedy", "--deals", "2", "--out", out, "--overwrite"]) == 0
+    assert bench("greedy", "--deals", "2", "--out", tmp_path, "--overwrite") == 0
     assert pd.read_json(tmp_path / RESULTS, lines=True)["deal"].tolist() == [2]
-    assert names_in(tmp_path) == FILES
+    assert names_in(tmp_path) == sorted(FILES)
 
 
 def test_other_files_in_the_folder_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    assert main(["greedy", "--deals", "1", "--out", str(tmp_path)]) == 0
+    assert bench("greedy", "--deals", "1", "--out", tmp_path) == 0
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_label_names_a_player_in_the_results(tmp_path):
+    assert bench("a player=greedy", "random", "--deals", "1", "--out", tmp_path) == 0
+    rows = pd.read_json(tmp_path / RESULTS, lines=True)
+    assert rows["player"].tolist() == ["a player", "random"]
+    plan = json.loads((tmp_path / PLAN).read_text("utf-8"))
+    assert plan["players"] == {"a player": "greedy", "random": "random"}
+    assert parse_player("plan,width=3") == ("plan,width=3", "plan,width=3")
+    assert parse_player("ppo:a,play=argmax") == ("ppo:a,play=argmax", "ppo:a,play=argmax")
+    assert parse_player("x=ppo:a,play=argmax") == ("x", "ppo:a,play=argmax")
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("3", (3,)), ("0,1,2", (0, 1, 2)), ("0..2", (0, 1, 2)), ("7,0..1", (7, 0, 1))],
+)
+def test_seeds_by_number_and_range(text, seeds):
+    assert parse_seeds(text) == seeds
+
+
+def test_recorded_games_are_in_the_rows(tmp_path):
+    out = tmp_path / "out"
+    assert bench("random", "--deals", "0:3", "--record", "--out", out) == 0
+    frame = read_results(out)
+    plain = run_benchmark({"random": make_player("random")}, range(3), "0:3")
+    pd.testing.assert_frame_equal(frame.drop(columns=ACTIONS), plain)
+    episodes = {e.deal: e for e in play_deals(make_player("random"), range(3), record=True)}
+    for row in frame.to_dict("records"):
+        assert list(row_playthrough(row).actions) == episodes[row["deal"]].actions
+    row["score"] += 5
+    with pytest.raises(ResultsError, match=f"leads to score {row['score'] - 5}"):
+        row_playthrough(row)
+    with pytest.raises(ResultsError, match="was not recorded"):
+        row_playthrough(plain.to_dict("records")[0])
 
 
 @pytest.mark.parametrize(
@@ -305,6 +370,7 @@ def test_other_files_in_the_folder_stay(tmp_path):
         ([], "PLAYER"),
         (["nobody"], "no player 'nobody'"),
         (["greedy", "greedy"], "player 'greedy' is named twice"),
+        (["greedy", "a=greedy", "a=random"], "player 'a' is named twice"),
         (["greedy,play=argmax"], "no settings"),
         (["greedy", "--suite", "dev-100"], "no suite 'dev-100'; there are dev-200"),
         (["greedy", "--suite", "dev-200", "--deals", "0:4"], "not allowed with"),
@@ -316,19 +382,27 @@ def test_other_files_in_the_folder_stay(tmp_path):
         (["greedy", "--deals", "-5"], "--deals"),
         (["greedy", "--deals", "3,FT1-N-AAAAAAD"], "FT1-N-AAAAAAD is there twice"),
         (["greedy", "--deals", f"0:{2**34}"], "more than 1,000,000: --limit"),
+        (["greedy", "random", "--deals", "0:600000"], "1,200,000 games are more than 1,000,000"),
         (["greedy", "--limit", "0"], "--limit: 0 is not at least 1"),
         (["greedy", "--limit", "many"], "--limit: 'many' is no integer"),
-        (["greedy", "--seed", "-1"], "--seed: -1 is not between 0"),
-        (["greedy", "--seed", str(2**63)], "--seed"),
+        (["greedy", "--seed", "-1"], "-1 is not between 0"),
+        (["greedy", "--seeds", str(2**63)], "--seed"),
+        (["greedy", "--seeds", "2..0"], "2..0 is not between"),
+        (["greedy", "--seeds", "1,a"], "'a' is no integer"),
+        (["greedy", "--seeds", "0..1000"], "more than 1,000 seeds"),
+        (["greedy", "--seeds", "3,1,3"], "seed 3 is there twice"),
         (["greedy", "--max-episode-steps", "-1"], "--max-episode-steps: -1 is not at least 1"),
-        (["greedy", "--seats", "0"], "--seats: 0 is not at least 1"),
+        (["greedy", "--batch", "0"], "--batch: 0 is not at least 1"),
         (["greedy", "--sweets", "1"], "unrecognized"),
+        (["--resume"], "--resume needs --out DIR"),
+        (["--resume", "--out", "none"], "none holds no benchmark to resume"),
+        (["--resume", "--overwrite", "--out", "none"], "exclude each other"),
     ],
 )
 def test_bad_requests_are_refused_in_one_line(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        main(arguments)
+        bench(*arguments)
     assert stopped.value.code == 2
     printed = capsys.readouterr()
     assert message in printed.err
@@ -342,26 +416,29 @@ def test_a_file_in_the_folders_place_is_refused(tmp_path, capsys):
     path.write_text("mine")
     for out in (path, path / "below"):
         with pytest.raises(SystemExit) as stopped:
-            main(["greedy", "--deals", "1", "--out", str(out)])
+            bench("greedy", "--deals", "1", "--out", out)
         assert stopped.value.code == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert path.read_text() == "mine"
 
 
 def test_a_full_disk_is_an_error_in_one_line(tmp_path, monkeypatch, capsys):
-    def full(path, text):
+    def full(path, value):
         raise OSError("no space left")
 
-    monkeypatch.setattr(benchmark, "write_text", full)
+    monkeypatch.setattr(benchmark, "write_json", full)
     with pytest.raises(SystemExit) as stopped:
-        main(["greedy", "--deals", "1", "--out", str(tmp_path)])
+        bench("greedy", "--deals", "1", "--out", tmp_path)
     assert stopped.value.code == 2
     assert "no space left" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
+# ----------------------------------------------------------------------------- stopped and resumed
+
+
 class _Interrupted(Player):
-    """Somebody presses Ctrl-C while it thinks."""
+    """Somebody presses Ctrl-C when it has played some games."""
 
     name = "interrupted"
 
@@ -369,23 +446,254 @@ class _Interrupted(Player):
         raise KeyboardInterrupt
 
 
-def test_an_interrupted_benchmark_leaves_nothing(tmp_path, monkeypatch, capsys):
+def made_here(monkeypatch, **players):
     monkeypatch.setattr(
-        benchmark,
-        "make_player",
-        lambda name: _Interrupted() if name == "interrupted" else make_player(name),
+        benchmark, "make_player", lambda name: players.get(name) or make_player(name)
     )
+
+
+def test_an_interrupted_benchmark_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    made_here(monkeypatch, person=_Interrupted())
+    out = tmp_path / "my out"
+    assert bench("greedy", "person", "--deals", "0:3", "--out", out) == 130
+    told = capsys.readouterr().err
+    assert f"to go on: python -m agents.benchmark --resume --out '{out}' --workers 0" in told
+    assert names_in(out) == sorted([PLAN, RESULTS, TIMES])
+    before = (out / RESULTS).read_text()
+    assert before.count("\n") == 3  # greedy's games
+    with pytest.raises(ResultsError, match="is not finished"):
+        read_results(out)
+
+    made_here(monkeypatch, person=GreedyPlayer())
+    assert bench("--resume", "--out", out) == 0
+    assert (out / RESULTS).read_text().splitlines()[:3] == sorted(before.splitlines())
+    assert read_results(out)["player"].tolist() == ["greedy"] * 3 + ["person"] * 3
+    assert "greedy person" in json.loads((out / SUMMARY).read_text())["command"]
+    capsys.readouterr()
+    assert bench("--resume", "--out", out) == 0
+    assert capsys.readouterr().out == f"{out} is finished\n"
+
+
+def torn(path, whole, half):
+    """Leave what a kill may leave: some whole lines and the half of another one."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:whole]) + lines[whole][:half])
+    (path.parent / SUMMARY).unlink()
+
+
+@pytest.mark.parametrize(("whole", "half"), [(0, 0), (0, 7), (1, 100), (5, 0), (6, 1), (9, 50)])
+def test_torn_lines_are_dropped_and_nothing_is_counted_twice(tmp_path, whole, half):
     out = tmp_path / "out"
-    assert main(["greedy", "interrupted", "--deals", "0:3", "--out", str(out)]) == 130
-    assert "interrupted" in capsys.readouterr().err
-    assert not out.exists()
-    # What stood there before stays, with --overwrite as well.
-    out.mkdir()
-    (out / SUMMARY).write_text("old")
-    arguments = ["interrupted", "--deals", "0:3", "--out", str(out), "--overwrite"]
-    assert main(arguments) == 130
-    assert (out / SUMMARY).read_text() == "old"
-    assert names_in(out) == [SUMMARY]
+    arguments = ["random", "greedy", "--deals", "0:5", "--batch", "2", "--record", "--out", out]
+    assert bench(*arguments) == 0
+    complete = (out / RESULTS).read_bytes()
+    torn(out / RESULTS, whole, half)
+    (out / TIMES).write_bytes((out / TIMES).read_bytes()[:-9])
+    assert bench("--resume", "--out", out) == 0
+    assert (out / RESULTS).read_bytes() == complete
+    (entry, _) = json.loads((out / SUMMARY).read_text())["players"]
+    assert entry["games"] == 5
+
+
+def test_lines_torn_elsewhere_are_refused(tmp_path, capsys):
+    assert bench("random", "--deals", "0:4", "--out", tmp_path) == 0
+    lines = (tmp_path / RESULTS).read_bytes().splitlines(keepends=True)
+    (tmp_path / SUMMARY).unlink()
+    for spoilt, message in (
+        ([lines[0], b"\x00\x00\n", lines[1]], "results.jsonl, line 2: "),
+        ([lines[0].replace(b'"random"', b'"other"')], "a row of another benchmark"),
+        ([lines[0].replace(b'"steps": ', b'"steps": 1')], "does not play FT1-N-AAAAAAA as it did"),
+    ):
+        (tmp_path / RESULTS).write_bytes(b"".join(spoilt))
+        with pytest.raises(SystemExit):
+            bench("--resume", "--out", tmp_path)
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["greedy"], "says players"),
+        (["--seeds", "1"], "says seeds [0], not [1]"),
+        (["--limit", "3"], "says deals 4, not 3"),
+        (["--limit", "9"], "says 4 deals"),
+        (["--deals", "1:5"], "says suite '0:4', not '1:5'"),
+        (["--max-episode-steps", "9"], "says max_episode_steps 500, not 9"),
+        (["--record"], "says record False, not True"),
+        (["--batch", "3"], "says batch None, not 3"),
+    ],
+)
+def test_another_benchmark_does_not_go_on(tmp_path, capsys, arguments, message):
+    assert bench("random", "--deals", "0:4", "--out", tmp_path) == 0
+    (tmp_path / SUMMARY).unlink()
+    before = (tmp_path / RESULTS).read_bytes()
+    with pytest.raises(SystemExit):
+        bench("--resume", *arguments, "--out", tmp_path)
+    assert message in capsys.readouterr().err
+    assert (tmp_path / RESULTS).read_bytes() == before
+    assert bench("random", "--deals", "0:4", "--resume", "--out", tmp_path) == 0
+    assert (tmp_path / RESULTS).read_bytes() == before
+
+
+def test_a_changed_settings_file_does_not_go_on(tmp_path, capsys):
+    settings = tmp_path / "plan.yaml"
+    settings.write_text("weights: {up: 1.0}\n")
+    out = tmp_path / "out"
+    plan = Plan({"plan": f"plan:{settings}"}, "list", (1,), max_episode_steps=2)
+    play_into(out, plan, workers=0)
+    (out / SUMMARY).unlink()
+    settings.write_text("weights: {up: 1.5}\n")
+    with pytest.raises(ResultsError, match="says files"):
+        play_into(out, plan, workers=0, resume=True)
+
+
+def test_two_processes_do_not_play_into_one_folder(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    plan = Plan({"greedy": "greedy"}, "list", (1,))
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(ResultsError, match="another process plays into"):
+            play_into(tmp_path, plan, workers=0)
+    finally:
+        os.close(descriptor)
+    assert names_in(tmp_path) == []
+
+
+PLAYERS = """
+import os, sys, time
+from agents.players.random import RandomPlayer
+
+class Waiting(RandomPlayer):
+    "Plays at random; from its second batch on it waits in the midst of games while HOLD exists."
+    batch = 4
+    started = 0
+
+    def start(self, seat, rng):
+        print("starts", seat)  # which nobody takes for an answer
+        self.started += 1
+        super().start(seat, rng)
+
+    def act(self, seats, observation, mask):
+        while self.started > 5 and len(seats) < 4 and os.path.exists(os.environ["HOLD"]):
+            time.sleep(0.01)
+        return super().act(seats, observation, mask)
+
+class Dying(RandomPlayer):
+    def start(self, seat, rng):
+        os._exit(7)
+
+def failing(reason="", times=1):
+    class Failing(RandomPlayer):
+        def act(self, seats, observation, mask):
+            raise RuntimeError(reason * times)
+    return Failing()
+
+def odd():
+    return 7
+"""
+
+
+@pytest.fixture
+def players(tmp_path, monkeypatch):
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "waiting_players.py").write_text(PLAYERS)
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "modules"), str(ROOT)]))
+    monkeypatch.setenv("HOLD", str(tmp_path / "hold"))
+    yield "waiting_players"
+    sys.modules.pop("waiting_players", None)
+
+
+def wait_for(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_benchmark_resumes_to_the_same_file(tmp_path, players, number):
+    arguments = ["greedy", f"w={players}:Waiting", "--deals", "0:22", "--seeds", "0..1", "--record"]
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert bench(*arguments, "--out", whole) == 0
+
+    (tmp_path / "hold").touch()
+    program = [sys.executable, "-m", "agents.benchmark", *arguments, "--workers", "2"]
+    run = subprocess.Popen(
+        [*program, "--out", str(out)], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    # Greedy's 44 games; two batches of the other's and at least one game of a third.
+    wait_for(lambda: (out / RESULTS).exists() and (out / RESULTS).read_bytes().count(b"\n") >= 53)
+    run.send_signal(number)
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == (-9 if number == signal.SIGKILL else 130)
+    assert ("to go on:" in told) == (number == signal.SIGINT)
+    rows = [json.loads(line) for line in (out / RESULTS).read_bytes().splitlines()]
+    batches = {
+        (row["player"], row["seed"], row["index"] // 4) for row in rows if row["player"] == "w"
+    }
+    assert len(rows) - 44 < 4 * len(batches), "no batch was interrupted"
+    assert not (out / SUMMARY).exists()
+
+    (tmp_path / "hold").unlink()
+    with open(out / RESULTS, "ab") as file:
+        file.write(row_line(rows[0])[:60].encode())  # what a kill in the midst of a line leaves
+    assert bench("--resume", "--out", out, workers=3) == 0
+    assert (out / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
+
+
+def test_workers_end_when_nobody_gives_them_tasks(tmp_path, players):
+    (tmp_path / "hold").touch()
+    out = tmp_path / "out"
+    program = [sys.executable, "-m", "agents.benchmark", f"w={players}:Waiting", "--workers", "1"]
+    run = subprocess.Popen(
+        [*program, "--deals", "0:8", "--out", str(out)],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,  # which the worker has as well: it ends with the last of them
+    )
+    wait_for(lambda: (out / RESULTS).exists() and (out / RESULTS).read_bytes().count(b"\n") >= 4)
+    run.kill()
+    run.communicate(timeout=60)  # the worker waits for HOLD, and would for ever
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Dying", "a worker died (exit status 7) while x played 2 deals from place 0 on"),
+        ("failing,reason=tired,times=2", "x: RuntimeError: tiredtired"),
+    ],
+)
+def test_a_player_that_fails_ends_the_benchmark(tmp_path, players, capfd, name, message):
+    arguments = ["greedy", f"x={players}:{name}", "--deals", "0:2", "--out", tmp_path / "out"]
+    with pytest.raises(SystemExit):
+        bench(*arguments, workers=2)
+    told = capfd.readouterr().err
+    assert message in told
+    assert "the games so far are kept: python -m agents.benchmark --resume" in told
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("no_such_module:Player", "No module named 'no_such_module'; there are random"),
+        ("waiting_players:Nobody", "waiting_players has no Nobody"),
+        ("waiting_players:PLAYERS", "has no PLAYERS"),
+        ("waiting_players:os", "os is no class and no function"),
+        ("waiting_players:odd", "not int"),
+        ("waiting_players:Dying,speed=3", "unexpected keyword argument 'speed'"),
+    ],
+)
+def test_players_of_other_modules_are_checked(players, spec, message):
+    with pytest.raises(ValueError, match=message):
+        make_player(spec)
+
+
+def test_settings_reach_players_of_other_modules(players):
+    player = make_player(f"{players}:failing,reason=tired,times=3")
+    assert player.name == "random"
+    with pytest.raises(RuntimeError, match=r"^tiredtiredtired$"):
+        player.act(np.array([0]), {}, np.ones((1, 192), dtype=np.int8))
 
 
 def test_an_interrupt_while_files_are_written_leaves_no_half_file(tmp_path, monkeypatch, frame):
@@ -406,7 +714,9 @@ def test_settings_and_odd_names_go_through_the_files(tmp_path):
     frame = run_benchmark({name: player, "_greedy": GreedyPlayer()}, [1, 2], "list")
     summaries = write_results(tmp_path, frame, command="python -m agents.benchmark …")
     assert isinstance(summaries[name], PlayerSummary)
-    rows = pd.read_json(tmp_path / RESULTS, lines=True)
+    assert names_in(tmp_path) == WRITTEN
+    rows = read_results(tmp_path)
+    pd.testing.assert_frame_equal(rows, frame)
     assert rows["player"][0] == name
     assert rows["settings"][0] == {"play": "sample", "temperature": 0.5}
     assert rows["settings"][2] == {}

@@ -35,7 +35,21 @@ def test_games_of_the_table_are_compared_with_players(tmp_path, capsys):
     shutil.copy(Path(__file__).parents[1] / "data" / "won.json", folder)  # deal 36
     codes = "FT1-N-AAAAAAF,FT1-N-AAAAABE"
     out = tmp_path / "out"
-    assert main(["human:" + str(folder), "greedy", "--deals", codes, "--out", str(out)]) == 0
+    assert (
+        main(
+            [
+                "human:" + str(folder),
+                "greedy",
+                "--deals",
+                codes,
+                "--workers",
+                "1",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     human = {row["deal"]: row for row in rows if row["player"].startswith("human")}
     assert sorted(human) == DEALS

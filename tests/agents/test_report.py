@@ -7,11 +7,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from agents.benchmark import PlayerSummary, run_benchmark
+from agents.benchmark import run_benchmark
 from agents.players import make_player
 from agents.players.greedy import GreedyPlayer
 from agents.report import claim, play_text, write_report
 from agents.stats import Interval, PairedDifference
+from agents.tables import PlayerSummary
 
 CURVE = [
     {
@@ -40,7 +41,7 @@ def frame():
 def summary(player, estimate, low, high):
     interval, nothing = Interval(estimate, low, high), Interval(0, 0, 0)
     return PlayerSummary(
-        player, {}, {}, 1000, interval, 0.3, 0, nothing, nothing, 300.0, 0.5, None, None
+        player, {}, {}, 1000, (0,), interval, 0.3, 0, 1000, nothing, nothing, 300.0, 0.5, None
     )
 
 

@@ -1,0 +1,271 @@
+"""Figures and tables of results: what each player reached, with intervals, as numbers and text.
+
+Where players played each deal with several seeds, a deal's value is the mean over its seeds, and
+intervals are over deals: games of one deal are no independent evidence about other deals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from agents.results import LISTED
+from agents.stats import (
+    CONFIDENCE,
+    Interval,
+    PairedDifference,
+    clustered_proportion_interval,
+    mean_interval,
+    paired_difference,
+)
+from qv_env.rules import MAX_SCORE
+from qv_env.suites import SUITE_SIZES
+
+# ------------------------------------------------------------------------------------- figures
+
+
+@dataclass(frozen=True)
+class PlayerSummary:
+    """A player's figures on the deals of a benchmark.
+
+    Attributes:
+        player: Its name.
+        settings: How it plays.
+        environment: The environment that it played in: id, keywords, step limit.
+        deals: How many different deals it played.
+        seeds: The seeds that it played each of them with.
+        mean_score: Mean of the final scores, 0..1360, with bootstrap interval.
+        share_of_maximum: Mean score divided by 1,360, which no game can exceed.
+        wins: Games won.
+        games: Games played: deals times seeds.
+        win_rate: Wins divided by games, with Wilson interval.
+        mean_foundation_cards: Mean of the cards on the foundations at the end, 0..104, with
+            bootstrap interval.
+        mean_steps: Mean number of steps.
+        truncated: Share of the games that the step limit ended.
+        cpu_seconds_per_deal: CPU time that a game took on average; of games that were played
+            together each counts the same. None where it is not known.
+    """
+
+    player: str
+    settings: dict[str, Any]
+    environment: dict[str, Any]
+    deals: int
+    seeds: tuple[int, ...]
+    mean_score: Interval
+    share_of_maximum: float
+    wins: int
+    games: int
+    win_rate: Interval
+    mean_foundation_cards: Interval
+    mean_steps: float
+    truncated: float
+    cpu_seconds_per_deal: float | None
+
+
+def summarize(frame: pd.DataFrame, seed: int = 0) -> dict[str, PlayerSummary]:
+    """Return each player's figures, in the order in which the rows have the players.
+
+    Args:
+        frame: Rows, as ``agents.results`` describes them; ``attrs["cpu_seconds"]`` has the CPU
+            seconds a deal of each player, where they are known.
+        seed: Seeds the bootstrap.
+    """
+    summaries = {}
+    times: Mapping[str, float] = frame.attrs.get("cpu_seconds", {})
+    for name in dict.fromkeys(frame["player"]):
+        rows = frame[frame["player"] == name]
+        score = mean_interval(deal_values(frame, name, "score"), seed=seed)
+        seeds = tuple(int(seed) for seed in dict.fromkeys(rows["seed"]))
+        summaries[name] = PlayerSummary(
+            player=name,
+            settings=dict(rows["settings"].iloc[0]),
+            environment=dict(rows["environment"].iloc[0]),
+            deals=len(rows) // len(seeds),
+            seeds=seeds,
+            mean_score=score,
+            share_of_maximum=score.estimate / MAX_SCORE,
+            wins=int(rows["won"].sum()),
+            games=len(rows),
+            win_rate=clustered_proportion_interval(deal_values(frame, name, "won"), len(seeds)),
+            mean_foundation_cards=mean_interval(
+                deal_values(frame, name, "foundation_cards"), seed=seed
+            ),
+            mean_steps=float(rows["steps"].mean()),
+            truncated=float(rows["truncated"].mean()),
+            cpu_seconds_per_deal=times.get(name),
+        )
+    return summaries
+
+
+def deal_values(frame: pd.DataFrame, player: str, column: str) -> np.ndarray:
+    """Return a player's value of each deal, the mean over its seeds: float64, in suite order.
+
+    Raises:
+        ValueError: The rows have no such player.
+    """
+    rows = frame[frame["player"] == player]
+    if rows.empty:
+        raise ValueError(f"the results have no player {player!r}")
+    values: np.ndarray = (
+        rows[column].astype(np.float64).groupby(rows["index"]).mean().sort_index().to_numpy()
+    )
+    return values
+
+
+def compare_scores(
+    frame: pd.DataFrame, first: str, second: str, seed: int = 0, column: str = "score"
+) -> PairedDifference:
+    """Return how two players differ on the same deals: first minus second.
+
+    Args:
+        frame: Rows, as ``agents.results`` describes them.
+        first: A player's name in it.
+        second: Another's.
+        seed: Seeds the bootstrap.
+        column: What is compared: ``score``, ``won`` (the sign test is then McNemar's exact test)
+            or ``foundation_cards``.
+
+    Raises:
+        ValueError: The two did not play the same deals, or one is not there.
+    """
+    values = [deal_values(frame, name, column) for name in (first, second)]
+    one, other = (
+        dict(zip(rows["index"], rows["deal"], strict=True))
+        for rows in (frame[frame["player"] == name] for name in (first, second))
+    )
+    if one != other:
+        raise ValueError(f"{first!r} and {second!r} did not play the same deals")
+    return paired_difference(*values, seed=seed)
+
+
+# --------------------------------------------------------------------------------------- texts
+
+
+def interval_text(interval: Interval, scale: float = 1.0, unit: str = "", digits: int = 1) -> str:
+    """Return an interval for people, such as ``345.1 (338.0 to 352.3)``.
+
+    Args:
+        interval: The interval.
+        scale: What its numbers are multiplied by, such as 100 for per cent.
+        unit: What stands after the last number.
+        digits: Digits after the point.
+    """
+    estimate, low, high = (
+        f"{scale * value:.{digits}f}" for value in (interval.estimate, interval.low, interval.high)
+    )
+    return f"{estimate} ({low} to {high}){unit}"
+
+
+def table_cells(summaries: Mapping[str, PlayerSummary]) -> list[list[str]]:
+    """Return the table of results as rows of texts, the heading first."""
+    level = f"{100 * CONFIDENCE:.0f} % interval"
+    cells = [
+        [
+            "player",
+            f"mean score ({level})",
+            f"% of {MAX_SCORE:,}",
+            "wins",
+            f"win rate ({level})",
+            f"cards up ({level})",
+            "steps",
+            "truncated",
+            "CPU s a deal",
+        ]
+    ]
+    cells += [
+        [
+            summary.player,
+            interval_text(summary.mean_score),
+            f"{100 * summary.share_of_maximum:.1f} %",
+            f"{summary.wins:,} of {summary.games:,}",
+            interval_text(summary.win_rate, 100, " %", digits=2),
+            interval_text(summary.mean_foundation_cards),
+            f"{summary.mean_steps:.1f}",
+            f"{100 * summary.truncated:.1f} %",
+            time_text(summary.cpu_seconds_per_deal),
+        ]
+        for summary in summaries.values()
+    ]
+    return cells
+
+
+def time_text(seconds: float | None) -> str:
+    """Return seconds a deal for people, in two digits that count: ``0.28``; "" where unknown."""
+    if seconds is None:
+        return ""
+    if seconds >= 9.95:
+        return f"{seconds:,.0f}"
+    digits = 1 if seconds >= 0.995 else 2 if seconds >= 0.0995 else 3 if seconds >= 0.00995 else 4
+    return f"{seconds:.{digits}f}"
+
+
+_MARKDOWN = str.maketrans(
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        "\n": " ",
+        **{sign: "\\" + sign for sign in "\\`*_[]|#$~"},
+    }
+)
+
+
+def markdown_text(text: str) -> str:
+    """Return a text that Markdown shows as it is: one line, no markup, no HTML."""
+    return text.translate(_MARKDOWN)
+
+
+def markdown_table(summaries: Mapping[str, PlayerSummary]) -> str:
+    """Return the table of results in Markdown."""
+    return markdown_rows(table_cells(summaries))
+
+
+def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a Markdown table, its columns aligned for readers of the source.
+
+    Args:
+        rows: Texts, the heading first; all columns but the first are set to the right.
+    """
+    heading, *body = ([markdown_text(cell) for cell in row] for row in rows)
+    widths = [max(len(row[k]) for row in (heading, *body)) for k in range(len(heading))]
+
+    def line(row: list[str]) -> str:
+        first, *rest = (
+            cell.rjust(width) if k else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        return "| " + " | ".join([first, *rest]) + " |"
+
+    rule = "|" + "|".join("-" * (width + 1) + (":" if k else "-") for k, width in enumerate(widths))
+    return "\n".join([line(heading), rule + "|", *(line(row) for row in body)]) + "\n"
+
+
+def _only(frame: pd.DataFrame, column: str) -> Any:
+    values = frame[column].unique()
+    if len(values) != 1:
+        raise ValueError(f"results of different {column}s do not belong in one summary")
+    return values[0]
+
+
+def deals_text(frame: pd.DataFrame) -> str:
+    """Return which deals the rows are about, such as ``the first 50 deals of test-1000``."""
+    name, count = str(_only(frame, "suite")), int(frame["index"].max()) + 1
+    deals = f"{count:,} deal{'' if count == 1 else 's'}"
+    if name == LISTED:
+        return deals
+    low, colon, high = name.partition(":")
+    size = int(high) - int(low) if colon else SUITE_SIZES.get(name, count)
+    return f"the {deals} of {name}" if count == size else f"the first {deals} of {name}"
+
+
+def seeds_text(frame: pd.DataFrame) -> str:
+    """Return which seeds the rows are of, such as ``seed 0`` or ``seeds 0, 1, 2``."""
+    seeds = [str(seed) for seed in dict.fromkeys(frame["seed"])]
+    if len(seeds) > 10:
+        seeds = [*seeds[:3], "...", seeds[-1]]
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"
