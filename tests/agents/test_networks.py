@@ -10,9 +10,10 @@ from sb3_contrib.common.maskable.distributions import MaskableCategorical
 from torch import nn
 
 from agents.evaluation import play_deals
-from agents.networks import NetworkConfig, TableNetwork, _pair_table, observation_tensors
+from agents.kernels import pair_table
+from agents.networks import NetworkConfig, TableNetwork, observation_tensors
 from agents.players.greedy import GreedyPlayer
-from agents.policies import TablePolicy, masked_log_probs
+from agents.policies import TablePolicy, legal_actions, masked_log_probs
 from qv_env import QuaranteVoleursVectorEnv, action_name, deck_of, parse_action
 from qv_env.actions import (
     COLUMN,
@@ -146,11 +147,141 @@ def test_each_row_is_scored_on_its_own(case):
     close(new_values, values[some])
 
 
+# ------------------------------------------------------------------- compiled code, and plain torch
+
+
+def masks_of(observation, num_actions, seed=0):
+    """Masks of a few actions each; one with a single action, one with all."""
+    rng = np.random.default_rng(seed)
+    n = len(observation["columns"])
+    masks = rng.random((n, num_actions)) < 0.06
+    masks[np.arange(n), rng.integers(0, num_actions, n)] = True
+    masks[0] = np.arange(num_actions) == 0
+    masks[1] = True
+    return masks
+
+
+def gradients(net, loss):
+    net.zero_grad()
+    loss.backward()
+    return {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
+
+
+def tied_positions(memory):
+    """Positions some of which have equal columns: those share the gradient of the maximum."""
+    rows = positions(memory)
+    rows["columns"][::2, 3] = 0
+    rows["columns"][::2, 7] = 0
+    rows["columns"][::3, 5] = rows["columns"][::3, 6]
+    return observation_tensors(rows)
+
+
+@pytest.mark.parametrize("num_actions", [112, NUM_ACTIONS])
+@pytest.mark.parametrize("memory", [False, True])
+def test_compiled_and_plain_passes_agree(memory, num_actions):
+    net = network(num_actions, memory)
+    observation = tied_positions(memory)
+    found = []
+    for compiled in (True, False):
+        net.use_compiled = compiled
+        assert net.compiled == compiled
+        logits, values = net(observation)
+        rng = np.random.default_rng(1)
+        weights = torch.from_numpy(rng.normal(size=logits.shape))
+        weights[:, 1::3] = 0  # as illegal actions have it
+        loss = (logits * weights).sum() + (values * weights[:, 0]).sum()
+        found.append((logits, values, gradients(net, loss)))
+    for one, other in zip(*found, strict=True):
+        if isinstance(one, dict):
+            for name in one:
+                close(one[name], other[name])
+                assert one[name].abs().max() > 0
+        else:
+            close(one, other)
+
+
+@pytest.mark.parametrize("part", ["log_probs", "entropies", "values", "all"])
+@pytest.mark.parametrize("memory", [False, True])
+def test_evaluations_of_legal_actions_agree_with_the_plain_pass(memory, part):
+    net = network(memory=memory)
+    observation = tied_positions(memory)
+    masks = masks_of(observation, NUM_ACTIONS)
+    actions = masks.argmax(axis=1)
+    rng = np.random.default_rng(2)
+    weights = {
+        name: torch.from_numpy(rng.normal(size=len(masks))) * (part in (name, "all"))
+        for name in ("log_probs", "entropies", "values")
+    }
+
+    def loss(log_probs, entropies, values):
+        parts = zip((log_probs, entropies, values), weights.values(), strict=True)
+        return sum((tensor * weight).sum() for tensor, weight in parts)
+
+    found = net.evaluate(observation, masks, actions)
+    found_gradients = gradients(net, loss(*found))
+    logits, values = net.plain_forward(observation)
+    log_probs = masked_log_probs(logits, masks)
+    chosen = log_probs.gather(1, torch.from_numpy(actions)[:, None])[:, 0]
+    expected = chosen, -(log_probs.exp() * log_probs).sum(dim=1), values
+    for one, other in zip(found, expected, strict=True):
+        close(one, other)
+    for name, gradient in gradients(net, loss(*expected)).items():
+        close(found_gradients[name], gradient)
+
+
+def test_where_nothing_is_legal_all_actions_are_as_likely():
+    net = network()
+    observation = observation_tensors(positions(games=2))
+    masks = np.zeros((2, NUM_ACTIONS), dtype=bool)
+    uniforms = np.array([0.0, 0.999999])
+    actions, log_probs, _ = net.choose(observation, masks, uniforms)
+    assert actions.tolist() == [0, NUM_ACTIONS - 1]
+    again, entropies, _ = net.evaluate(observation, masks, actions.numpy())
+    uniform = torch.full((2,), float(np.log(NUM_ACTIONS)), dtype=torch.float64)
+    for tensor in (-log_probs, -again, entropies):
+        close(tensor, uniform)
+
+
+def test_actions_are_drawn_by_their_cumulative_probabilities():
+    net = network()
+    observation = observation_tensors(positions())
+    masks = masks_of(observation, NUM_ACTIONS)
+    with torch.no_grad():
+        logits, values = net.plain_forward(observation)
+    probabilities = masked_log_probs(logits, masks).exp().numpy()
+    for seed in range(20):
+        uniforms = np.random.default_rng(seed).random(len(masks))
+        actions, log_probs, found = net.choose(observation, masks, uniforms)
+        expected = (probabilities.cumsum(axis=1) > uniforms[:, None]).argmax(axis=1)
+        assert actions.tolist() == expected.tolist()
+        close(found, values)
+        close(log_probs.exp(), torch.from_numpy(probabilities[np.arange(len(masks)), expected]))
+    actions, log_probs, _ = net.choose(observation, masks, np.empty(0))
+    assert actions.tolist() == probabilities.argmax(axis=1).tolist()
+    close(log_probs.exp(), torch.from_numpy(probabilities.max(axis=1)))
+
+
+def test_choosing_complains_about_scores_that_are_no_numbers():
+    net = network()
+    observation = observation_tensors(positions())
+    net.draw.bias.data[:] = torch.nan
+    with pytest.raises(ValueError, match="diverged"):
+        net.choose(observation, masks_of(observation, NUM_ACTIONS), np.zeros(40))
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64, torch.float32])
+def test_observations_may_have_any_dtype(case, dtype):
+    net, observation, logits, _ = case
+    with torch.no_grad():
+        same, _ = net({key: tensor.to(dtype) for key, tensor in observation.items()})
+    close(same, logits)
+
+
 # -------------------------------------------------------------------------- what it is made from
 
 
 def test_each_action_has_a_place_of_its_own():
-    places = _pair_table()
+    places = pair_table()
     assert len(set(places.tolist())) == len(places) == NUM_ACTIONS
     targets = NUM_COLUMNS + 1
     sources = ["w", *(f"c{k}" for k in range(1, 11)), *(f"f{k}" for k in range(1, 9))]
@@ -277,6 +408,8 @@ def test_without_a_mask_all_actions_are_possible():
 class _Fixed(nn.Module):
     """Gives logits of its own, whatever it sees."""
 
+    compiled = False
+
     def __init__(self, logits):
         super().__init__()
         self.logits = nn.Parameter(logits)
@@ -318,6 +451,57 @@ def test_the_policy_agrees_with_sb3s_distribution(masked, spread):
     best, _, _ = made(observation, deterministic=True, action_masks=given)
     assert torch.equal(best, theirs.mode())
     torch.testing.assert_close(made.predict_values(observation), values)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("std", [0.1, 0.4, 1.0])
+def test_the_compiled_policy_agrees_with_sb3s_distribution(masked, std):
+    made = policy()
+    for parameter in made.network.parameters():
+        nn.init.normal_(parameter, std=std)
+    assert made.network.compiled
+    observation = observation_tensors(positions())
+    mask = masks_of(observation, NUM_ACTIONS)
+    given = mask if masked else None
+    theirs = made.get_distribution(observation, given)
+    torch.manual_seed(0)
+    actions, values, log_probs = made(observation, action_masks=given)
+    assert values.shape == (len(mask), 1)
+    assert mask[np.arange(len(mask)), actions].all() or not masked
+    expected = theirs.log_prob(actions)
+    torch.testing.assert_close(log_probs, expected, rtol=1e-4, atol=1e-4)
+    as_tensor = None if given is None else torch.from_numpy(mask.astype(np.float32))
+    again, log_probs_2, entropy = made.evaluate_actions(observation, actions.float(), as_tensor)
+    torch.testing.assert_close(again, values)
+    torch.testing.assert_close(log_probs_2, log_probs)
+    torch.testing.assert_close(entropy, theirs.entropy(), rtol=1e-4, atol=1e-4)
+    best, _, _ = made(observation, deterministic=True, action_masks=given)
+    torch.testing.assert_close(theirs.log_prob(best), theirs.log_prob(theirs.mode()))
+    torch.testing.assert_close(made.predict_values(observation), values)
+    torch.manual_seed(0)
+    same, _, _ = made(observation, action_masks=given)
+    assert torch.equal(same, actions)
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "read-only", "tensor", "floats", "none"])
+def test_masks_as_compiled_code_takes_them(kind):
+    _, mask = random_logits(1)
+    given = {
+        "bool": mask,
+        "int8": mask.astype(np.int8),
+        "read-only": mask.view(),
+        "tensor": torch.from_numpy(mask),
+        "floats": torch.from_numpy(mask.astype(np.float32)).flatten(),
+        "none": None,
+    }[kind]
+    if kind == "read-only":
+        given.flags.writeable = False
+    found = legal_actions(given, *mask.shape)
+    assert found.dtype == np.bool_
+    assert found.flags.writeable
+    assert found.flags.c_contiguous
+    assert (found == (True if kind == "none" else mask)).all()
+    assert (found is mask) <= (kind == "bool")
 
 
 def test_gradients_are_finite_and_illegal_actions_get_none():
