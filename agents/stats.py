@@ -3,11 +3,18 @@
 The deals of a suite are a sample of all deals. An interval says which values of the figure over
 all deals go with what the sample shows; it knows nothing of other sources of chance, such as the
 training seed of a policy that was trained once.
+
+For an agent that was trained several times there are, beside these, figures over a matrix of
+scores (training seeds, deals), see ``Runs``: Agarwal et al.'s interquartile mean with the interval
+that they define, which takes the deals as given and every game as a run of its own, and intervals
+that take a training seed as what it is, one draw that all its games have in common. Only the
+latter say what training again may bring.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +23,7 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 9_999
+IQM_RESAMPLES = 2_000
 
 # Resampled values held in memory at a time: 2 million numbers of 8 bytes.
 _BATCH_VALUES = 2_000_000
@@ -177,6 +185,194 @@ def clustered_proportion_interval(
     half = z * math.sqrt(share * (1 - share) / effective + z**2 / (4 * effective**2))
     half /= 1 + z**2 / effective
     return Interval(share, middle - half, middle + half)
+
+
+# ------------------------------------------------------------------------- several training seeds
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What an agent that was trained several times reaches.
+
+    Attributes:
+        seeds: How many training seeds there are, at least 2.
+        mean: The mean over seeds of the mean score, with Student's interval over seeds: what
+            training with another seed may bring on the same deals.
+        iqm: The interquartile mean of all scores, with Agarwal et al.'s stratified bootstrap.
+        iqm_trained_again: The same, with the interval of a bootstrap that draws training seeds,
+            each with all its games, and deals. With few seeds it is too short, see
+            :func:`two_way_iqm_interval`.
+    """
+
+    seeds: int
+    mean: Interval
+    iqm: Interval
+    iqm_trained_again: Interval
+
+
+def runs_summary(scores: npt.ArrayLike, *, seed: int = 0) -> Runs:
+    """Return the figures of an agent that was trained several times.
+
+    Args:
+        scores: Scores divided by 1,360, the maximum: (training seeds, deals), 0..1, at least 2
+            seeds. All seeds played the same deals.
+        seed: Seeds the resampling.
+
+    Raises:
+        ValueError: There are fewer than two seeds, no deals, or a score is not finite.
+    """
+    matrix = _matrix(scores)
+    return Runs(
+        seeds=len(matrix),
+        mean=student_interval(matrix.mean(axis=1)),
+        iqm=stratified_iqm_interval(matrix, seed=seed),
+        iqm_trained_again=two_way_iqm_interval(matrix, seed=seed),
+    )
+
+
+def interquartile_mean(scores: npt.ArrayLike) -> float:
+    """Return the mean of the middle half of all scores: a quarter is cut off at each end.
+
+    Of n scores, n / 4 rounded down are cut off at each end.
+
+    Args:
+        scores: Finite numbers of any shape, at least one.
+
+    Source:
+        Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical
+        Precipice"; ``scipy.stats.trim_mean``.
+    """
+    return float(stats.trim_mean(_sample(np.ravel(scores)), 0.25))
+
+
+def stratified_iqm_interval(
+    scores: npt.ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = IQM_RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """Return the interquartile mean with the stratified bootstrap of Agarwal et al.
+
+    Tasks are the deals and runs the training seeds: of each deal, runs are drawn with replacement,
+    independently of the other deals; the interval is the percentiles' of the interquartile mean
+    over all that was drawn. So it takes the deals as given, and it takes the games of one training
+    seed on different deals as independent, as they are where each task trains an agent of its
+    own. Here one policy plays all deals: the interval is about the luck within games and is far
+    too short for the question what training again would bring.
+
+    Args:
+        scores: (runs, tasks), finite, at least 2 runs.
+        confidence: The interval's confidence, between 0 and 1.
+        resamples: How many resamples are drawn, at least 1.
+        seed: Seeds the resampling.
+
+    Raises:
+        ValueError: The matrix has fewer than 2 runs or no tasks, or a setting is out of range.
+    """
+    matrix = _matrix(scores)
+    runs, tasks = matrix.shape
+
+    def resample(rng: np.random.Generator, count: int) -> np.ndarray:
+        return matrix[rng.integers(runs, size=(count, runs, tasks)), np.arange(tasks)]
+
+    return _iqm_percentiles(matrix, resample, confidence, resamples, seed)
+
+
+def two_way_iqm_interval(
+    scores: npt.ArrayLike,
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = IQM_RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """Return the interquartile mean with a bootstrap over training seeds and deals.
+
+    Training seeds are drawn with replacement, each with all its games, and so are deals, each
+    with the games of all seeds (the pigeonhole bootstrap). The interval is about another set of
+    deals *and* training again. Few seeds make it too short: in simulations (200 deals, training
+    seeds that differ by 0.3 of what deals differ by) it held the truth 86 % of the time with three
+    seeds, 91 % with five and 94 % with ten. Student's interval (:func:`student_interval`) has no
+    such fault.
+
+    Args:
+        scores: (training seeds, deals), finite, at least 2 seeds.
+        confidence: The interval's confidence, between 0 and 1.
+        resamples: How many resamples are drawn, at least 1.
+        seed: Seeds the resampling.
+
+    Raises:
+        ValueError: As for :func:`stratified_iqm_interval`.
+
+    Source:
+        Owen (2007), "The Pigeonhole Bootstrap".
+    """
+    matrix = _matrix(scores)
+    runs, tasks = matrix.shape
+
+    def resample(rng: np.random.Generator, count: int) -> np.ndarray:
+        drawn_runs = rng.integers(runs, size=(count, runs, 1))
+        drawn_tasks = rng.integers(tasks, size=(count, 1, tasks))
+        return matrix[drawn_runs, drawn_tasks]
+
+    return _iqm_percentiles(matrix, resample, confidence, resamples, seed)
+
+
+def student_interval(values: npt.ArrayLike, *, confidence: float = CONFIDENCE) -> Interval:
+    """Return a mean with Student's interval, for few values such as the means of training seeds.
+
+    Args:
+        values: Finite numbers, (n,), n >= 2.
+        confidence: The interval's confidence, between 0 and 1.
+
+    Raises:
+        ValueError: There are fewer than two values, or one is not finite.
+    """
+    _check_confidence(confidence)
+    sample = _sample(values)
+    if sample.size < 2:
+        raise ValueError("an interval over training seeds needs at least two")
+    mean, error = float(sample.mean()), float(sample.std(ddof=1)) / math.sqrt(sample.size)
+    half = float(stats.t.ppf(0.5 + confidence / 2, sample.size - 1)) * error
+    return Interval(mean, mean - half, mean + half)
+
+
+def _matrix(scores: npt.ArrayLike) -> np.ndarray:
+    matrix = np.asarray(scores, dtype=np.float64)
+    if matrix.ndim != 2 or len(matrix) < 2 or not matrix.size:
+        raise ValueError(
+            "scores are a matrix of at least two training seeds and one deal, not of shape"
+            f" {matrix.shape}"
+        )
+    if not np.isfinite(matrix).all():
+        raise ValueError("scores are finite numbers")
+    return matrix
+
+
+def _iqm_percentiles(
+    matrix: np.ndarray,
+    resample: Callable[[np.random.Generator, int], np.ndarray],
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> Interval:
+    """The interquartile mean, and the percentiles of it over resamples."""
+    _check_confidence(confidence)
+    if resamples < 1:
+        raise ValueError(f"resamples is at least 1, not {resamples!r}")
+    rng = np.random.default_rng(seed)
+    batch = max(1, _BATCH_VALUES // matrix.size)
+    means = np.concatenate(
+        [
+            stats.trim_mean(
+                resample(rng, min(batch, resamples - done)).reshape(-1, matrix.size), 0.25, axis=1
+            )
+            for done in range(0, resamples, batch)
+        ]
+    )
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Interval(interquartile_mean(matrix), float(low), float(high))
 
 
 def paired_difference(

@@ -9,10 +9,16 @@ import pytest
 
 from agents.stats import (
     Interval,
+    clustered_proportion_interval,
+    interquartile_mean,
     mean_interval,
     paired_difference,
     proportion_interval,
+    runs_summary,
     sign_test,
+    stratified_iqm_interval,
+    student_interval,
+    two_way_iqm_interval,
 )
 
 Z = 1.959963984540054  # the normal distribution's 97.5 % point
@@ -176,3 +182,153 @@ def test_sign_test_by_hand():
     assert sign_test(8, 2) == pytest.approx(2 * (1 + 10 + 45) / 2**10)
     with pytest.raises(ValueError, match="negative"):
         sign_test(-1, 2)
+
+
+# -------------------------------------------------------------------- deals played several times
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 10), (3, 10), (10, 10), (127, 1000)])
+def test_clusters_of_one_trial_are_wilson(successes, trials):
+    cluster = [1.0] * successes + [0.0] * (trials - successes)
+    assert clustered_proportion_interval(cluster, 1) == proportion_interval(successes, trials)
+
+
+def test_clusters_that_agree_count_once():
+    # Twenty deals, each won by every seed or by none: as much evidence as twenty games.
+    agreeing = [1.0] * 5 + [0.0] * 15
+    once, often = (clustered_proportion_interval(agreeing, trials) for trials in (1, 4))
+    assert (often.estimate, often.low, often.high) == pytest.approx(
+        (once.estimate, once.low, once.high)
+    )
+    assert clustered_proportion_interval([0.0] * 20, 4).high == proportion_interval(0, 20).high
+    assert clustered_proportion_interval([1.0] * 20, 4).low == proportion_interval(20, 20).low
+
+
+def test_clusters_by_hand():
+    # Two trials each: shares 0, 1/2, 1/2, 1 have the mean 1/2 and the variance 1/8, so that the
+    # effective number of trials is 1/4 / (1/8) * 4 = 8, which are all there are.
+    low, high = wilson_by_hand(4, 8)
+    interval = clustered_proportion_interval([0, 0.5, 0.5, 1], 2)
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+    # Shares that differ less than chance would have it do not count for more trials than there are.
+    even = clustered_proportion_interval([0.5] * 4, 2)
+    assert (even.low, even.high) == pytest.approx((low, high))
+
+
+def test_clustered_proportions_cover_the_truth():
+    # Deals differ: each is won with its own probability, 0.2 on average.
+    rng = np.random.default_rng(14)
+    covered = naive = 0
+    for _ in range(1000):
+        chances = rng.beta(0.2, 0.8, 150)
+        wins = rng.binomial(4, chances)
+        interval = clustered_proportion_interval(wins / 4, 4)
+        covered += interval.low <= 0.2 <= interval.high
+        pooled = proportion_interval(int(wins.sum()), 600)
+        naive += pooled.low <= 0.2 <= pooled.high
+    assert 0.925 <= covered / 1000 <= 0.975
+    assert naive / 1000 < 0.85  # games of one deal are no independent evidence
+
+
+@pytest.mark.parametrize(("shares", "trials"), [([0.5], 0), ([1.5], 2), ([-0.5, 1], 2)])
+def test_impossible_shares_are_refused(shares, trials):
+    with pytest.raises(ValueError, match="proportions"):
+        clustered_proportion_interval(shares, trials)
+
+
+# ------------------------------------------------------------------------- several training seeds
+
+
+def test_interquartile_mean_by_hand():
+    assert interquartile_mean([100, 1, 2, 3, 4, 5, 6, -50]) == pytest.approx((2 + 3 + 4 + 5) / 4)
+    assert interquartile_mean([[8, 1], [2, 3], [5, 4]]) == pytest.approx((2 + 3 + 4 + 5) / 4)
+    assert interquartile_mean([7]) == 7
+    assert interquartile_mean([0, 9, 3]) == 4  # a quarter of three is no whole score
+
+
+def test_stratified_bootstrap_by_hand():
+    # One task, two runs of 0 and 1: resamples are (0, 0), (0, 1), (1, 0), (1, 1).
+    assert stratified_iqm_interval([[0.0], [1.0]]) == Interval(0.5, 0.0, 1.0)
+    # Runs that agree on each task leave nothing to resample, however the tasks differ.
+    agreed = np.tile(np.arange(8.0), (3, 1))
+    assert stratified_iqm_interval(agreed) == Interval(3.5, 3.5, 3.5)
+    # Drawing deals as well does see that they differ.
+    assert two_way_iqm_interval(agreed).low < 3 < 4 < two_way_iqm_interval(agreed).high
+
+
+def test_stratified_resamples_keep_each_task():
+    # Two tasks far apart: a resample holds two scores of each, and one is cut off at each end.
+    matrix = [[0.0, 10.0], [1.0, 11.0]]
+    interval = stratified_iqm_interval(matrix)
+    assert 5 <= interval.low <= interval.estimate == 5.5 <= interval.high <= 6
+    assert two_way_iqm_interval(matrix).low == 0
+
+
+def test_student_interval_by_hand():
+    interval = student_interval([1.0, 2.0, 3.0])
+    assert interval.estimate == 2
+    assert interval.high == pytest.approx(2 + 4.302653 / math.sqrt(3))
+    assert interval.low == pytest.approx(2 - 4.302653 / math.sqrt(3))
+    with pytest.raises(ValueError, match="at least two"):
+        student_interval([1.0])
+
+
+def test_the_stratified_interval_covers_luck_but_not_training_again():
+    # The same deals in each repetition. Where training seeds do not differ (spread 0), games do,
+    # and the interval knows; where they do, it does not.
+    rng = np.random.default_rng(21)
+    hard = rng.normal(0, 1, 60)
+    share = {}
+    for spread in (0.0, 0.3):
+        truth = interquartile_mean(hard + rng.normal(0, math.hypot(spread, 0.5), (2000, 60)))
+        covered = 0
+        for repeat in range(150):
+            scores = hard + rng.normal(0, spread, (4, 1)) + rng.normal(0, 0.5, (4, 60))
+            interval = stratified_iqm_interval(scores, resamples=200, seed=repeat)
+            covered += interval.low <= truth <= interval.high
+        share[spread] = covered / 150
+    assert 0.86 <= share[0.0] <= 0.99  # with four runs a bootstrap is a little short
+    assert share[0.3] < 0.6
+
+
+def test_the_two_way_interval_covers_training_again_on_other_deals():
+    rng = np.random.default_rng(22)
+    covered = 0
+    for repeat in range(200):
+        hard, good = rng.normal(0, 1, 60), rng.normal(0, 0.3, (5, 1))
+        scores = hard + good + rng.normal(0, 0.5, (5, 60))
+        interval = two_way_iqm_interval(scores, resamples=200, seed=repeat)
+        covered += interval.low <= 0 <= interval.high
+    assert 0.85 <= covered / 200 <= 0.99
+
+
+def test_student_intervals_cover_the_truth_with_few_seeds():
+    values = np.random.default_rng(23).normal(400, 20, (2000, 3))
+    intervals = [student_interval(row) for row in values]
+    covered = np.mean([interval.low <= 400 <= interval.high for interval in intervals])
+    assert 0.935 <= covered <= 0.965
+
+
+def test_runs_have_all_their_figures():
+    scores = np.random.default_rng(1).random((3, 40))
+    runs = runs_summary(scores)
+    assert runs.seeds == 3
+    assert runs.mean == student_interval(scores.mean(axis=1))
+    assert runs.iqm == stratified_iqm_interval(scores)
+    assert runs.iqm_trained_again == two_way_iqm_interval(scores)
+    assert runs.iqm.estimate == runs.iqm_trained_again.estimate == interquartile_mean(scores)
+    assert runs_summary(scores, seed=1) != runs
+
+
+def test_resampling_does_not_depend_on_how_it_is_cut_into_parts(monkeypatch):
+    scores = np.random.default_rng(1).random((3, 40))
+    whole = stratified_iqm_interval(scores)
+    monkeypatch.setattr("agents.stats._BATCH_VALUES", 1000)
+    parts = stratified_iqm_interval(scores)
+    assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("scores", [[], [1.0, 2.0], [[1.0, 2.0]], [[], []], [[1.0], [math.nan]]])
+def test_bad_matrices_are_refused(scores):
+    with pytest.raises(ValueError, match="scores"):
+        runs_summary(scores)
