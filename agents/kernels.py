@@ -2,9 +2,9 @@
 
 All arrays are C-contiguous. ``n`` is the number of games, ``real`` float32 or float64. The layouts:
 
-* ``column_index``, uint16 (n, 10, 16): rows of the column encoder's table, five cards with three
-  rows each, then the height's.
-* ``other_index``, uint16 (n, m, 3): rows of the cards' table, for the waste's top, the eight
+* ``column_index``, uint16 (n, 10, 28): rows of the column encoder's table, five cards with five
+  rows each, then three of the column as a whole.
+* ``other_index``, uint16 (n, m, 5): rows of the cards' table, for the waste's top, the eight
   foundations and, with memory, the cards under the waste's top.
 * ``heads``, real (n, at.end): linear functions of the context, at the places that a
   :class:`HeadPlaces` names.
@@ -22,23 +22,41 @@ from qv_env.actions import COLUMN, FOUNDATION, MOVES, NUM_COLUMNS, NUM_FOUNDATIO
 from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
 from qv_env.rules import CARDS_PER_COLUMN, MAX_COLUMN, STOCK_CARDS
 
-# What a card is embedded by: its id, its distance to the lower foundation, to the higher. A
-# distance is rank - height, -13..12; one index more stands for "no card". A column's height is
-# embedded beside its cards.
+# What a card is embedded by, a row each: its id; its distance to the lower foundation, to the
+# higher; where the next higher card of its suit lies, and where the next lower. A distance is
+# rank - height, -13..12; one index more stands for "no card". A column is embedded by its cards,
+# its height, how many cards lie above a card that a foundation takes next (one index more: it holds
+# none), and how many lie above a lower one of their suit.
 DISTANCES = 2 * NUM_RANKS + 1
 LOWER = NUM_KINDS + 1
 HIGHER = LOWER + DISTANCES
-HEIGHT = HIGHER + DISTANCES
-NOTHING = HEIGHT + MAX_COLUMN + 1
-ROWS = NOTHING + 1
+ABOVE = HIGHER + DISTANCES
 
+# Where a card lies, of its two copies whichever is nearer: how many cards lie on it in a column,
+# 0, 1, 2 or more, or it is in none; and where else: nowhere in sight, on top of the waste, not far
+# below that, or unseen. Then: there is no such card; there is no card whose neighbour it would be.
+_PLACES_IN_COLUMNS = 5
+_PLACES_ELSEWHERE = 4
+_ON_TOP, _NEAR_TOP, _UNSEEN = 1, 2, 3
+_NO_NEIGHBOUR = _PLACES_IN_COLUMNS * _PLACES_ELSEWHERE
+NEIGHBOURS = _NO_NEIGHBOUR + 2
+BELOW = ABOVE + NEIGHBOURS
+HEIGHT = BELOW + NEIGHBOURS
+WANTED = HEIGHT + MAX_COLUMN + 1
+OVER = WANTED + MAX_COLUMN + 1
+ROWS = OVER + MAX_COLUMN
+
+CARD_ROWS = 5
 CARDS_READ = CARDS_PER_COLUMN + 1  # of a column: the first four, and the top card
-SLOTS = CARDS_READ + 1  # that, and the height
-COLUMN_ROWS = 3 * CARDS_READ + 1
+SLOTS = CARDS_READ + 1  # that, and the column as a whole
+COLUMN_ROWS = CARD_ROWS * CARDS_READ + 3
 WASTE_DEPTH = 4  # with `memory`: how many cards under the waste's top are read
 PILES = 1 + NUM_FOUNDATIONS  # waste and foundations
 SOURCES = 1 + NUM_COLUMNS + NUM_FOUNDATIONS
 TARGETS = NUM_COLUMNS + 1
+# The context's features that are numbers: heights of foundations, sizes of waste and stock; where
+# the cards are that foundations take next, three numbers each; empty columns; then what is unseen.
+NUMBERS = 2 * NUM_SUITS + 2 + 3 * 2 * NUM_SUITS + 3
 _LANES = 16  # targets, rounded up to what a vector register holds
 
 _ILLEGAL = -1e8  # the logit of an illegal action: its probability is exactly 0
@@ -50,6 +68,15 @@ _LOWER_OF = np.full(NUM_KINDS + 1, LOWER + 2 * NUM_RANKS, dtype=np.uint16)
 _SUIT_OF[1:] = np.arange(NUM_KINDS) // NUM_RANKS
 _LOWER_OF[1:] = LOWER + NUM_RANKS + np.arange(NUM_KINDS) % NUM_RANKS
 _HIGHER_OF = (_LOWER_OF + DISTANCES).astype(np.uint16)
+
+# Of each card id, the next higher and the next lower one of its suit; NUM_KINDS + 1 where there is
+# no such card, NUM_KINDS + 2 for no card's.
+_NEXT_HIGHER = np.arange(1, NUM_KINDS + 2, dtype=np.uint8)
+_NEXT_HIGHER[NUM_RANKS::NUM_RANKS] = NUM_KINDS + 1
+_NEXT_LOWER = np.arange(-1, NUM_KINDS).astype(np.uint8)
+_NEXT_LOWER[1::NUM_RANKS] = NUM_KINDS + 1
+_NEXT_HIGHER[0] = _NEXT_LOWER[0] = NUM_KINDS + 2
+_FAR = 255  # further down than any card lies
 
 
 class HeadPlaces(NamedTuple):
@@ -97,9 +124,15 @@ _PLACES = pair_table()
 
 @inlined
 def _write_card(
-    rows: np.ndarray, at: int, card: int, start: int, lower: np.ndarray, higher: np.ndarray
+    rows: np.ndarray,
+    at: int,
+    card: int,
+    start: int,
+    lower: np.ndarray,
+    higher: np.ndarray,
+    lies: np.ndarray,
 ) -> None:
-    """Write the rows of a card, its id and its distances, at three places from ``at`` on.
+    """Write the rows of a card at five places from ``at`` on.
 
     Args:
         rows: uint16; written.
@@ -107,11 +140,27 @@ def _write_card(
         card: Its id.
         start: Where its table begins.
         lower, higher: Heights of each suit's foundations, and 0.
+        lies: By card id, where the card lies.
     """
     suit = _SUIT_OF[card]
     rows[at] = start + card
     rows[at + 1] = start + _LOWER_OF[card] - lower[suit]
     rows[at + 2] = start + _HIGHER_OF[card] - higher[suit]
+    rows[at + 3] = start + ABOVE + lies[_NEXT_HIGHER[card]]
+    rows[at + 4] = start + BELOW + lies[_NEXT_LOWER[card]]
+
+
+@inlined
+def _over(cards: np.ndarray, size: int) -> int:
+    """How many of the first ``size`` cards of a pile lie above a lower one of their suit."""
+    over = 0
+    lowest = np.full(NUM_SUITS + 1, NUM_KINDS + 1, dtype=np.int64)
+    for k in range(size):
+        card = cards[k]
+        suit = _SUIT_OF[card]
+        over += lowest[suit] < card
+        lowest[suit] = min(lowest[suit], card)
+    return over
 
 
 @compiled
@@ -134,44 +183,107 @@ def look(
         columns, foundations, waste_top, waste_size, stock_size, waste, unseen: uint8, as the
             ``cards`` observation has them; ``waste`` (n, 0) and ``unseen`` (n, 0) without memory.
         column_index, other_index: As the module describes them; written.
-        features: real (n, features); written from ``at`` on: the lower and the higher foundation
-            of each suit, sizes of waste and stock, cards unseen.
+        features: real (n, features); written from ``at`` on: NUMBERS numbers, the lower and the
+            higher foundation of each suit, sizes of waste and stock, for the next card of each
+            suit's lower and then higher foundation how near it is in the columns and in the waste
+            (1 on top, 1/2 under one card, 0 not there) and whether it is neither; the number of
+            empty columns, whether there is one, cards of the waste above a lower one of their
+            suit. Then the cards unseen.
         at: Where the numbers begin.
     """
     lower = np.zeros(NUM_SUITS + 1, dtype=np.int64)
     higher = np.zeros(NUM_SUITS + 1, dtype=np.int64)
+    heights = np.zeros(NUM_COLUMNS, dtype=np.int64)
+    in_columns = np.zeros(NUM_KINDS + 1, dtype=np.int64)  # cards above the nearer copy
+    in_waste = np.zeros(NUM_KINDS + 1, dtype=np.int64)
+    lies = np.zeros(NUM_KINDS + 3, dtype=np.int64)
+    wanted = np.zeros(NUM_KINDS + 1, dtype=np.bool_)
     depth = other_index.shape[1] - PILES
     for i in range(len(columns)):
         numbers = features[i, at:]
+        wanted[:] = False
         for suit in range(NUM_SUITS):
             one, other = foundations[i, suit], foundations[i, suit + NUM_SUITS]
             lower[suit], higher[suit] = min(one, other), max(one, other)
             numbers[suit] = lower[suit] / NUM_RANKS
             numbers[NUM_SUITS + suit] = higher[suit] / NUM_RANKS
+            for height in (lower[suit], higher[suit]):
+                if height < NUM_RANKS:
+                    wanted[suit * NUM_RANKS + height + 1] = True
         numbers[2 * NUM_SUITS] = waste_size[i, 0] / STOCK_CARDS
         numbers[2 * NUM_SUITS + 1] = stock_size[i, 0] / STOCK_CARDS
-        for k in range(unseen.shape[1]):
-            numbers[2 * NUM_SUITS + 2 + k] = unseen[i, k]
+
+        in_columns[:] = _FAR
+        in_waste[:] = _FAR
+        empty = 0
         for c in range(NUM_COLUMNS):
-            rows = column_index[i, c]
             height = 0
             for k in range(MAX_COLUMN):
                 height += columns[i, c, k] != 0
-            for k in range(CARDS_PER_COLUMN):
-                _write_card(rows, 3 * k, columns[i, c, k], k * ROWS, lower, higher)
-            top = columns[i, c, max(height - 1, 0)]
-            _write_card(rows, 3 * CARDS_PER_COLUMN, top, CARDS_PER_COLUMN * ROWS, lower, higher)
-            rows[COLUMN_ROWS - 1] = CARDS_READ * ROWS + HEIGHT + height
+            heights[c] = height
+            empty += height == 0
+            for k in range(height):
+                card = columns[i, c, k]
+                in_columns[card] = min(in_columns[card], height - 1 - k)
+        size = min(int(waste_size[i, 0]), waste.shape[1])
+        for k in range(size):
+            in_waste[waste[i, k]] = size - 1 - k
+        in_waste[waste_top[i, 0]] = 0
+        for card in range(1, NUM_KINDS + 1):
+            place = min(in_columns[card] + 1, _PLACES_IN_COLUMNS - 1)
+            place = 0 if in_columns[card] == _FAR else place
+            elsewhere = 0
+            if in_waste[card] == 0:
+                elsewhere = _ON_TOP
+            elif in_waste[card] < WASTE_DEPTH:
+                elsewhere = _NEAR_TOP
+            elif unseen.shape[1] > 0 and unseen[i, card - 1] > 0:
+                elsewhere = _UNSEEN
+            lies[card] = _PLACES_ELSEWHERE * place + elsewhere
+        lies[NUM_KINDS + 1] = _NO_NEIGHBOUR
+        lies[NUM_KINDS + 2] = _NO_NEIGHBOUR + 1
+
+        to = 2 * NUM_SUITS + 2
+        for suit in range(NUM_SUITS):
+            for height in (lower[suit], higher[suit]):
+                card = min(suit * NUM_RANKS + height + 1, NUM_KINDS)
+                column = height < NUM_RANKS and in_columns[card] != _FAR
+                pile = height < NUM_RANKS and in_waste[card] != _FAR
+                numbers[to] = 1 / (1 + in_columns[card]) if column else 0
+                numbers[to + 1] = 1 / (1 + in_waste[card]) if pile else 0
+                numbers[to + 2] = height < NUM_RANKS and not column and not pile
+                to += 3
+        numbers[to] = empty / 3
+        numbers[to + 1] = empty > 0
+        numbers[to + 2] = _over(waste[i], size) / 16
+        for k in range(unseen.shape[1]):
+            numbers[NUMBERS + k] = unseen[i, k]
+
+        for c in range(NUM_COLUMNS):
+            rows = column_index[i, c]
+            height = heights[c]
+            for k in range(CARDS_READ):
+                place = max(height - 1, 0) if k == CARDS_PER_COLUMN else k
+                card = columns[i, c, place]
+                _write_card(rows, CARD_ROWS * k, card, k * ROWS, lower, higher, lies)
+            above = MAX_COLUMN
+            for k in range(height):
+                if wanted[columns[i, c, k]]:
+                    above = height - 1 - k
+            start = CARDS_READ * ROWS
+            rows[COLUMN_ROWS - 3] = start + HEIGHT + height
+            rows[COLUMN_ROWS - 2] = start + WANTED + above
+            rows[COLUMN_ROWS - 1] = start + OVER + _over(columns[i, c], height)
         others = other_index[i].reshape(-1)
-        _write_card(others, 0, waste_top[i, 0], 0, lower, higher)
+        _write_card(others, 0, waste_top[i, 0], 0, lower, higher, lies)
         for f in range(NUM_FOUNDATIONS):
             grown = foundations[i, f]
             card = f % NUM_SUITS * NUM_RANKS + grown if grown > 0 else 0
-            _write_card(others, 3 + 3 * f, card, 0, lower, higher)
+            _write_card(others, CARD_ROWS * (1 + f), card, 0, lower, higher, lies)
         for k in range(depth):
             place = int(waste_size[i, 0]) - 2 - k
             card = waste[i, place] if place >= 0 else 0
-            _write_card(others, 3 * (PILES + k), card, 0, lower, higher)
+            _write_card(others, CARD_ROWS * (PILES + k), card, 0, lower, higher, lies)
 
 
 @compiled
@@ -195,7 +307,7 @@ def sum_columns(
             rows = column_index[i, c]
             for j in range(width):
                 sums[j] = bias[j]
-            for k in range(0, COLUMN_ROWS - 4, 4):
+            for k in range(0, COLUMN_ROWS - 4, 4):  # there is a multiple of four
                 one, two, three, four = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
                 for j in range(width):
                     sums[j] += (table[one, j] + table[two, j]) + (table[three, j] + table[four, j])
@@ -238,6 +350,14 @@ def sum_columns_back(
                     d_table[row, j] += d_hidden[i, c, j]
 
 
+@inlined
+def _sum_card(rows: np.ndarray, index: np.ndarray, sums: np.ndarray) -> None:
+    """Write the sum of a card's rows of a table."""
+    a, b, c, d, e = index[0], index[1], index[2], index[3], index[4]
+    for j in range(len(sums)):
+        sums[j] = ((rows[a, j] + rows[b, j]) + (rows[c, j] + rows[d, j])) + rows[e, j]
+
+
 @compiled
 def pool(
     encoded: np.ndarray, rows: np.ndarray, other_index: np.ndarray, features: np.ndarray
@@ -267,13 +387,10 @@ def pool(
                 features[i, column + j] = one if one > most else most
         for j in range(column):
             features[i, j] *= share
-        a, b, c = other_index[i, 0]
-        for j in range(card):
-            features[i, 2 * column + j] = (rows[a, j] + rows[b, j]) + rows[c, j]
+        _sum_card(rows, other_index[i, 0], features[i, 2 * column : 2 * column + card])
         for k in range(depth):
-            a, b, c = other_index[i, PILES + k]
-            for j in range(card):
-                features[i, below + k * card + j] = (rows[a, j] + rows[b, j]) + rows[c, j]
+            to = below + k * card
+            _sum_card(rows, other_index[i, PILES + k], features[i, to : to + card])
 
 
 @compiled
@@ -390,13 +507,6 @@ def rectify_back(outputs: np.ndarray, gradients: np.ndarray, d_bias: np.ndarray)
 # ----------------------------------------------------------------------------------- moves' scores
 
 
-@inlined
-def _sum_three(rows: np.ndarray, index: np.ndarray, sums: np.ndarray) -> None:
-    a, b, c = index[0], index[1], index[2]
-    for j in range(len(sums)):
-        sums[j] = (rows[a, j] + rows[b, j]) + rows[c, j]
-
-
 @compiled
 def _gather_ends(
     ends: np.ndarray,
@@ -418,7 +528,7 @@ def _gather_ends(
         sources, targets: Written.
     """
     pair = len(bias)
-    _sum_three(cards, index[0], sources[0])
+    _sum_card(cards, index[0], sources[0])
     for j in range(pair):
         sources[0, j] += bias[j] + heads[at.waste + j]
     for c in range(NUM_COLUMNS):
@@ -427,7 +537,7 @@ def _gather_ends(
             targets[c, j] = ends[c, pair + j]
     for f in range(NUM_FOUNDATIONS):
         to = sources[1 + NUM_COLUMNS + f]
-        _sum_three(cards, index[1 + f], to)
+        _sum_card(cards, index[1 + f], to)
         for j in range(pair):
             to[j] += bias[j] + heads[at.foundations + j]
     for j in range(pair):
@@ -462,7 +572,7 @@ def _spread_ends(
         d_bias[j] += d_heads[at.waste + j] + d_heads[at.foundations + j]
     for pile in range(PILES):
         gradient = d_sources[0 if pile == 0 else NUM_COLUMNS + pile]
-        for k in range(3):
+        for k in range(CARD_ROWS):
             row = index[pile, k]
             for j in range(pair):
                 d_cards[row, j] += gradient[j]

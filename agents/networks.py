@@ -2,10 +2,11 @@
 
 A table is a set: permuting columns permutes the moves between them and changes nothing else. So
 
-* cards are embedded by id together with their distance to the foundations: the rank minus the
-  height of the suit's lower, and of its higher, foundation;
+* cards are embedded by id, by their distance to the foundations (the rank minus the height of the
+  suit's lower, and of its higher, foundation), and by where the next higher and the next lower card
+  of the suit lie: which card goes on which is there to be read, and need not be found out;
 * one encoder, shared by all columns, reads the first four cards, the top card and the height,
-  which say all of a column;
+  which say all of a column, and how much lies on what is wanted;
 * the columns' encodings are pooled, and joined by waste and foundations, into a context;
 * moves are scored by pairs: a vector of where the card comes from (waste, column or foundation)
   times a vector of where it goes (column or foundation).
@@ -24,10 +25,9 @@ from torch.autograd.function import once_differentiable
 
 from agents import kernels
 from agents.kernels import (
-    HEIGHT,
-    HIGHER,
-    LOWER,
-    NOTHING,
+    CARD_ROWS,
+    CARDS_READ,
+    NUMBERS,
     PILES,
     ROWS,
     SLOTS,
@@ -35,9 +35,8 @@ from agents.kernels import (
     HeadPlaces,
     pair_table,
 )
-from qv_env.actions import NUM_COLUMNS, NUM_FOUNDATIONS
-from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
-from qv_env.rules import CARDS_PER_COLUMN, STOCK_CARDS
+from qv_env.actions import NUM_COLUMNS
+from qv_env.cards import NUM_KINDS
 
 _VALUE_HIDDEN = 128
 
@@ -345,32 +344,22 @@ class TableNetwork(nn.Module):
     """
 
     use_compiled: bool = True
-    _suits: Tensor
-    _ranks: Tensor
-    _slot_starts: Tensor
     _pairs: Tensor
 
     def __init__(self, num_actions: int, memory: bool, config: NetworkConfig) -> None:
         super().__init__()
         self.memory = memory
-        suits = np.zeros(NUM_KINDS + 1, dtype=np.int64)
-        ranks = np.zeros(NUM_KINDS + 1, dtype=np.int64)
-        suits[1:], ranks[1:] = np.divmod(np.arange(NUM_KINDS), NUM_RANKS)
-        slots = np.arange(NUM_FOUNDATIONS) % NUM_SUITS * NUM_RANKS
-        self._constant("suits", suits)
-        self._constant("ranks", ranks)
-        self._constant("slot_starts", slots)
         self._constant("pairs", pair_table()[:num_actions])
 
         card, column, context = config.card, config.column, config.context
         self.rows = nn.Parameter(torch.randn(ROWS, card) * 0.5)
         self.encoder = nn.Sequential(
-            nn.Linear((CARDS_PER_COLUMN + 2) * card, config.hidden),
+            nn.Linear(SLOTS * card, config.hidden),
             nn.ReLU(),
             nn.Linear(config.hidden, column),
             nn.ReLU(),
         )
-        features = 2 * column + card + 2 * NUM_SUITS + 2
+        features = 2 * column + card + NUMBERS
         if memory:
             features += NUM_KINDS + WASTE_DEPTH * card
         self.context = nn.Sequential(
@@ -484,7 +473,7 @@ class TableNetwork(nn.Module):
     def _look(self, observation: Mapping[str, Tensor]) -> _Looked:
         n = len(observation["columns"])
         arrays: list[Any] = [
-            observation[key].to(torch.uint8).contiguous().numpy()
+            observation[key].to("cpu", torch.uint8).contiguous().numpy()
             if self.memory or key not in ("waste", "unseen")
             else np.empty((n, 0), dtype=np.uint8)
             for key in (
@@ -493,8 +482,8 @@ class TableNetwork(nn.Module):
         ]  # fmt: skip
         column_index = np.empty((n, NUM_COLUMNS, kernels.COLUMN_ROWS), dtype=np.uint16)
         others = PILES + WASTE_DEPTH if self.memory else PILES
-        other_index = np.empty((n, others, 3), dtype=np.uint16)
-        features = self.rows.new_empty(n, self._num_features)
+        other_index = np.empty((n, others, CARD_ROWS), dtype=np.uint16)
+        features = self.rows.new_empty(n, self._num_features, device="cpu")
         arrays += [column_index, other_index, features.numpy(), self._numbers_at]
         kernels.look(*arrays)
         return _Looked(column_index, other_index, features)
@@ -510,7 +499,7 @@ class TableNetwork(nn.Module):
         ends = [self.column_source, self.column_target]
         return _Weights(
             table=torch.matmul(self.rows, slots).flatten(0, 1),
-            table_bias=reader.bias + 2 * self.rows[NOTHING] @ slots[-1],
+            table_bias=reader.bias,
             rows=self.rows,
             encoder=encoder.weight,
             encoder_bias=encoder.bias,
@@ -539,55 +528,23 @@ class TableNetwork(nn.Module):
         Returns:
             As :meth:`forward`.
         """
-        columns = observation["columns"].long()
-        foundations = observation["foundations"].long()
-        waste_size = observation["waste_size"].long()
-        n = len(columns)
-        lower = torch.minimum(foundations[:, :NUM_SUITS], foundations[:, NUM_SUITS:])
-        higher = torch.maximum(foundations[:, :NUM_SUITS], foundations[:, NUM_SUITS:])
+        looked = self._look(observation)
+        device = self.rows.device
+        starts = torch.arange(SLOTS).repeat_interleave(CARD_ROWS)[: kernels.COLUMN_ROWS] * ROWS
+        index = torch.from_numpy(looked.column_index.astype(np.int64)) - starts
+        in_columns = self.rows[index.to(device)]
+        of_cards = in_columns[:, :, : CARD_ROWS * CARDS_READ].unflatten(2, (CARDS_READ, CARD_ROWS))
+        of_columns = in_columns[:, :, CARD_ROWS * CARDS_READ :]
+        sums = torch.cat([of_cards.sum(dim=3).flatten(2), of_columns.sum(dim=2)], dim=2)
+        others = torch.from_numpy(looked.other_index.astype(np.int64)).to(device)
+        vectors = self.rows[others].sum(dim=2)
+        waste, slots = vectors[:, 0], vectors[:, 1:PILES]
+        numbers = looked.features[:, self._numbers_at :].to(device)
+        numbers = numbers[:, : NUMBERS + (NUM_KINDS if self.memory else 0)]
 
-        heights = (columns != 0).sum(dim=2, keepdim=True)
-        tops = columns.gather(2, (heights - 1).clamp(min=0))
-        in_columns = torch.cat([columns[:, :, :CARDS_PER_COLUMN], tops], dim=2)
-        on_foundations = torch.where(foundations > 0, self._slot_starts + foundations, 0)
-        others = [observation["waste_top"].long(), on_foundations]
-        if self.memory:
-            below = waste_size - 2 - torch.arange(WASTE_DEPTH, device=columns.device)
-            cards = observation["waste"].long().gather(1, below.clamp(min=0))
-            others.append(torch.where(below >= 0, cards, 0))
-        ids = torch.cat([in_columns.flatten(1), *others], dim=1)
-        cards = self._card_rows(ids, lower, higher)
-        own = NUM_COLUMNS * (CARDS_PER_COLUMN + 1)
-        height_rows = torch.cat(
-            [heights + HEIGHT, torch.full_like(heights, NOTHING).expand(-1, -1, 2)], dim=2
-        )
-        column_rows = torch.cat(
-            [
-                cards[:, :own].reshape(n, NUM_COLUMNS, CARDS_PER_COLUMN + 1, 3),
-                height_rows.unsqueeze(2),
-            ],
-            dim=2,
-        )
-        in_columns_sums = self._sums(column_rows).view(n, NUM_COLUMNS, -1)
-        vectors = self._sums(cards[:, own:])
-        waste = vectors[:, 0]
-        slots = vectors[:, 1 : 1 + NUM_FOUNDATIONS]
-
-        encoded = self.encoder(in_columns_sums)
-        features = [
-            encoded.mean(dim=1),
-            encoded.amax(dim=1),
-            waste,
-            lower.to(waste.dtype) / NUM_RANKS,
-            higher.to(waste.dtype) / NUM_RANKS,
-            waste_size.to(waste.dtype) / STOCK_CARDS,
-            observation["stock_size"].to(waste.dtype) / STOCK_CARDS,
-        ]
-        if self.memory:
-            features += [
-                observation["unseen"].to(waste.dtype),
-                vectors[:, 1 + NUM_FOUNDATIONS :].flatten(1),
-            ]
+        encoded = self.encoder(sums)
+        below = vectors[:, PILES:].flatten(1)
+        features = [encoded.mean(dim=1), encoded.amax(dim=1), waste, numbers, below]
         context = self.context(torch.cat(features, dim=1))
 
         refined = torch.relu(
@@ -608,21 +565,6 @@ class TableNetwork(nn.Module):
         pairs = torch.bmm(sources, targets.transpose(1, 2)) * self.scale
         scores = torch.cat([self.draw(context), pairs.flatten(1)], dim=1)
         return scores.index_select(1, self._pairs), self.value(context).squeeze(1)
-
-    def _card_rows(self, ids: Tensor, lower: Tensor, higher: Tensor) -> Tensor:
-        """The table rows of card ids (n, k), given suits' foundation heights (n, 4): (n, k, 3)."""
-        suits = self._suits[ids]
-        ranks = self._ranks[ids] + NUM_RANKS
-        absent = ids == 0
-        none = 2 * NUM_RANKS
-        to_lower = torch.where(absent, none, ranks - lower.gather(1, suits))
-        to_higher = torch.where(absent, none, ranks - higher.gather(1, suits))
-        return torch.stack([ids, LOWER + to_lower, HIGHER + to_higher], dim=2)
-
-    def _sums(self, indices: Tensor) -> Tensor:
-        """The sums of table rows (..., 3): (..., card)."""
-        sums = nn.functional.embedding_bag(indices.reshape(-1, 3), self.rows, mode="sum")
-        return sums.view(*indices.shape[:-1], -1)
 
 
 def _linear_layers(layers: nn.Sequential) -> list[nn.Linear]:
