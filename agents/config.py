@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -23,11 +23,15 @@ POLICIES = ("table", "MultiInputPolicy", "MlpPolicy")
 PLAYS = ("sample", "argmax", "argmax-new")
 
 
+Config = TypeVar("Config")
+
+
 class ConfigError(ValueError):
     """A config is wrong; the message names the key."""
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
+    """Raise a ConfigError with a message unless a condition holds."""
     if not condition:
         raise ConfigError(message)
 
@@ -53,13 +57,13 @@ class EnvConfig:
     deals: str | list | None = None
 
     def __post_init__(self) -> None:
-        _require(self.num_envs >= 1, "env.num_envs is at least 1")
-        _require(self.num_threads >= 1, "env.num_threads is at least 1")
-        _require(
+        require(self.num_envs >= 1, "env.num_envs is at least 1")
+        require(self.num_threads >= 1, "env.num_threads is at least 1")
+        require(
             self.max_episode_steps >= 1 or self.max_episode_steps == -1,
             "env.max_episode_steps is at least 1, or -1 for no limit",
         )
-        _require(
+        require(
             self.observation in OBSERVATIONS,
             f"env.observation is one of {', '.join(OBSERVATIONS)}, not {self.observation!r}",
         )
@@ -86,7 +90,7 @@ class RewardConfig:
     step_cost: float = 0.0
 
     def __post_init__(self) -> None:
-        _require(self.scale > 0, "reward.scale is positive")
+        require(self.scale > 0, "reward.scale is positive")
 
 
 @dataclass(frozen=True)
@@ -120,16 +124,16 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         for name in ("n_steps", "batch_size", "n_epochs"):
-            _require(getattr(self, name) >= 1, f"ppo.{name} is at least 1")
+            require(getattr(self, name) >= 1, f"ppo.{name} is at least 1")
         for name in ("learning_rate", "clip_range", "max_grad_norm"):
-            _require(getattr(self, name) > 0, f"ppo.{name} is positive")
+            require(getattr(self, name) > 0, f"ppo.{name} is positive")
         for name in ("gamma", "gae_lambda"):
-            _require(0 <= getattr(self, name) <= 1, f"ppo.{name} is in 0..1")
+            require(0 <= getattr(self, name) <= 1, f"ppo.{name} is in 0..1")
         for name in ("ent_coef", "vf_coef"):
-            _require(getattr(self, name) >= 0, f"ppo.{name} is not negative")
+            require(getattr(self, name) >= 0, f"ppo.{name} is not negative")
         for name in ("final_learning_rate", "target_kl"):
             value = getattr(self, name)
-            _require(value is None or value > 0, f"ppo.{name} is positive or null")
+            require(value is None or value > 0, f"ppo.{name} is positive or null")
 
 
 @dataclass(frozen=True)
@@ -151,11 +155,11 @@ class EvaluationConfig:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self.suite in SUITE_SIZES, f"evaluation.suite is one of {', '.join(SUITE_SIZES)}")
-        _require(self.limit is None or self.limit >= 1, "evaluation.limit is at least 1, or null")
-        _require(self.every >= 1, "evaluation.every is at least 1")
-        _require(self.play in PLAYS, f"evaluation.play is one of {', '.join(PLAYS)}")
-        _require(self.temperature > 0, "evaluation.temperature is positive")
+        require(self.suite in SUITE_SIZES, f"evaluation.suite is one of {', '.join(SUITE_SIZES)}")
+        require(self.limit is None or self.limit >= 1, "evaluation.limit is at least 1, or null")
+        require(self.every >= 1, "evaluation.every is at least 1")
+        require(self.play in PLAYS, f"evaluation.play is one of {', '.join(PLAYS)}")
+        require(self.temperature > 0, "evaluation.temperature is positive")
 
 
 @dataclass(frozen=True)
@@ -166,8 +170,8 @@ class CheckpointConfig:
     keep: int = 2
 
     def __post_init__(self) -> None:
-        _require(self.every >= 1, "checkpoint.every is at least 1")
-        _require(self.keep >= 1, "checkpoint.keep is at least 1")
+        require(self.every >= 1, "checkpoint.every is at least 1")
+        require(self.keep >= 1, "checkpoint.keep is at least 1")
 
 
 @dataclass(frozen=True)
@@ -183,9 +187,9 @@ class RecordConfig:
     deals: int | list = 1
 
     def __post_init__(self) -> None:
-        _require(self.every is None or self.every >= 1, "record.every is at least 1, or null")
+        require(self.every is None or self.every >= 1, "record.every is at least 1, or null")
         count = self.deals if isinstance(self.deals, int) else len(self.deals)
-        _require(count >= 1, "record.deals is at least 1, or names at least one deal")
+        require(count >= 1, "record.deals is at least 1, or names at least one deal")
         try:
             self.numbers(next(iter(SUITE_SIZES)))
         except ValueError as error:
@@ -214,6 +218,10 @@ class RunConfig:
             or (with ``env.observation: onehot``) ``MlpPolicy``.
         network: Sizes of the ``table`` network.
         net_arch: Hidden layers of the other policies.
+        initial_policy: A policy file, or a run's folder, whose weights the run begins with; null:
+            random ones. Its network and variant of the environment must be the run's.
+        value_only_steps: For how many environment steps, from the start, the value alone is learnt
+            and the policy stays what it is: for an initial policy that knows no values yet.
     """
 
     name: str = "run"
@@ -224,6 +232,8 @@ class RunConfig:
     policy: str = "table"
     network: NetworkConfig = field(default_factory=NetworkConfig)
     net_arch: list = field(default_factory=lambda: [256, 256])
+    initial_policy: str | None = None
+    value_only_steps: int = 0
     env: EnvConfig = field(default_factory=EnvConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
@@ -233,39 +243,40 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         safe = self.name.replace("-", "").replace("_", "").replace(".", "")
-        _require(
+        require(
             safe.isalnum() and not self.name.startswith("."),
             f"name is made of letters, digits, - _ and ., not {self.name!r}",
         )
-        _require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
-        _require(self.total_steps >= 1, "total_steps is at least 1")
-        _require(self.torch_threads >= 1, "torch_threads is at least 1")
-        _require(
+        require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
+        require(self.total_steps >= 1, "total_steps is at least 1")
+        require(self.value_only_steps >= 0, "value_only_steps is not negative")
+        require(self.torch_threads >= 1, "torch_threads is at least 1")
+        require(
             self.matmul_precision in MATMUL_PRECISIONS,
             f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
         )
-        _require(self.policy in POLICIES, f"policy is one of {', '.join(POLICIES)}")
-        _require(
+        require(self.policy in POLICIES, f"policy is one of {', '.join(POLICIES)}")
+        require(
             all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in self.net_arch),
             "net_arch is a list of positive integers",
         )
         wanted = "onehot" if self.policy == "MlpPolicy" else "cards"
-        _require(
+        require(
             self.env.observation == wanted,
             f"policy {self.policy} needs env.observation: {wanted}",
         )
         rollout = self.ppo.n_steps * self.env.num_envs
-        _require(rollout >= 2, "ppo.n_steps x env.num_envs is at least 2")
-        _require(
+        require(rollout >= 2, "ppo.n_steps x env.num_envs is at least 2")
+        require(
             self.ppo.batch_size <= rollout,
             f"ppo.batch_size is at most ppo.n_steps x env.num_envs = {rollout}",
         )
         smallest = rollout % self.ppo.batch_size or self.ppo.batch_size
-        _require(
+        require(
             smallest > 1 or not self.ppo.normalize_advantage,
             "ppo.batch_size leaves a minibatch of one step, whose advantage cannot be normalized",
         )
-        _require(
+        require(
             self.evaluation.play != "argmax-new" or self.env.observation == "cards",
             "evaluation.play argmax-new needs env.observation: cards",
         )
@@ -294,12 +305,18 @@ def parse_config(data: Any) -> RunConfig:
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> list[RunConfig]:
+    """Return the training runs that a YAML file and overrides describe: :func:`load_configs`."""
+    return load_configs(RunConfig, path, overrides)
+
+
+def load_configs(kind: type[Config], path: str | Path, overrides: Sequence[str]) -> list[Config]:
     """Return the runs that a YAML file and ``key=value`` overrides describe.
 
     ``seed`` may be a list, or a range such as ``0..4``: one run each; else there is one run. The
     run's name is the file's unless it says another.
 
     Args:
+        kind: What a run is: a dataclass with the fields ``name`` and ``seed``.
         path: The YAML file.
         overrides: ``key=value`` with dotted keys, such as ``ppo.learning_rate=3e-4``; values are
             read as YAML.
@@ -321,8 +338,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> list[RunConf
         _override(data, override)
     data.setdefault("name", path.stem)
     try:
-        configs = [parse_config({**data, "seed": seed}) for seed in _seeds(data.get("seed", 0))]
-        _require(len({c.seed for c in configs}) == len(configs), "seed names one seed twice")
+        seeds = _seeds(data.get("seed", 0))
+        configs: list[Config] = [_parse(kind, {**data, "seed": seed}, "") for seed in seeds]
+        require(
+            len({c.seed for c in configs}) == len(configs),  # type: ignore[attr-defined]
+            "seed names one seed twice",
+        )
         return configs
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
@@ -350,11 +371,11 @@ def _seeds(seeds: Any) -> list[Any]:
         first, _, last = seeds.partition("..")
         if first.strip().isdigit() and last.strip().isdigit() and int(first) <= int(last):
             seeds = range(int(first), int(last) + 1)
-            _require(len(seeds) <= MAX_RUNS, f"seed names {len(seeds)} runs, more than {MAX_RUNS}")
+            require(len(seeds) <= MAX_RUNS, f"seed names {len(seeds)} runs, more than {MAX_RUNS}")
             return list(seeds)
         raise ConfigError(f"seed {seeds!r} is not a range such as 0..4")
     if isinstance(seeds, list):
-        _require(bool(seeds), "seed is an empty list")
+        require(bool(seeds), "seed is an empty list")
         return seeds
     return [seeds]
 

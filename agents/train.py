@@ -35,7 +35,14 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 
 from agents.config import ConfigError, RunConfig, load_config
 from agents.evaluation import play_deals
-from agents.players.ppo import POLICY_FILE, PPOPlayer, policy_class_of, save_policy
+from agents.networks import NetworkConfig
+from agents.players.ppo import (
+    POLICY_FILE,
+    PPOPlayer,
+    load_policy,
+    policy_class_of,
+    save_policy,
+)
 from agents.provenance import git_state, package_versions
 from agents.recording import record_deals
 from agents.stats import mean_interval, proportion_interval
@@ -130,6 +137,8 @@ class Learner:
             seed=config.seed,
             device="cpu",
         )
+        if config.initial_policy is not None:
+            self.model.policy.load_state_dict(_initial_weights(config))
         env.seed(env_seed)
         self._games = env
         self.model.set_logger(configure(None, []))
@@ -159,6 +168,9 @@ class Learner:
             model.env, self._callback, model.rollout_buffer, n_rollout_steps=model.n_steps
         )
         model._update_current_progress_remaining(model.num_timesteps, self.config.total_steps)
+        value_only = model.num_timesteps <= self.config.value_only_steps
+        for name, parameter in model.policy.named_parameters():
+            parameter.requires_grad_("value" in name or not value_only)
         model.train()
         logged = {key: float(value) for key, value in model.logger.name_to_value.items()}
         model.logger.name_to_value.clear()
@@ -214,6 +226,29 @@ class Learner:
         random.setstate(state["random"])
         np.random.set_state(state["numpy"])  # noqa: NPY002
         torch.set_rng_state(state["torch"])
+
+
+def _initial_weights(config: RunConfig) -> dict[str, Any]:
+    """Return the weights that a run begins with, from another policy's file.
+
+    Raises:
+        RunError: The file cannot be read, or is a policy of another make; the message says which.
+    """
+    assert config.initial_policy is not None
+    try:
+        policy, about = load_policy(config.initial_policy)
+    except (OSError, ValueError) as error:
+        raise RunError(f"initial_policy: {error}") from None
+    sizes = "network" if config.policy == "table" else "net_arch"
+    about["network"] = vars(NetworkConfig(**about["network"]))
+    wanted = {**config.to_dict(), "env": config.env.variant()}
+    for key in ("policy", "env", sizes):
+        if about[key] != wanted[key]:
+            raise RunError(
+                f"initial_policy: {config.initial_policy} has {key}: {about[key]!r},"
+                f" this run {wanted[key]!r}"
+            )
+    return policy.state_dict()
 
 
 class Run:

@@ -1,0 +1,311 @@
+"""Learn a policy from another player: ``python -m agents.imitate CONFIG [key=value ...]``.
+
+A policy network learns to choose what a teacher, such as the ``plan`` player, would choose. Games
+of the teacher's own come first. In them everything goes well, so that a policy which has seen no
+others does not know what to do about its own mistakes; therefore the policy plays next, and the
+teacher says in a part of its positions what it would have done there (DAgger: Ross, Gordon and
+Bagnell, 2011). The network learns from random minibatches of the newest answers. It learns no
+values; a run of ``agents.train`` that goes on from the policy (``initial_policy``) does, by
+``value_only_steps``.
+
+The run's folder gets the resolved config, versions, ``imitation.jsonl`` with a line at each
+evaluation, and ``policy.safetensors``, a player of its own. All deals are training deals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from gymnasium.vector import AutoresetMode
+from torch import Tensor
+
+from agents.config import (
+    MATMUL_PRECISIONS,
+    ConfigError,
+    EnvConfig,
+    EvaluationConfig,
+    load_configs,
+    require,
+)
+from agents.evaluation import play_deals
+from agents.networks import NetworkConfig
+from agents.players import make_player
+from agents.players.ppo import POLICY_FILE, PPOPlayer, build_policy, save_policy
+from agents.provenance import git_state, package_versions
+from agents.stats import mean_interval
+from qv_env import QuaranteVoleursVectorEnv, suite
+from qv_env.deals import HELD_OUT_FROM
+from qv_env.files import write_json, write_text
+
+CONFIG_FILE = "config.yaml"
+LOG_FILE = "imitation.jsonl"
+VALUE_SCALE = 0.01  # as agents.config.RewardConfig has it; no values are learnt here
+
+
+@dataclass(frozen=True)
+class ImitationConfig:
+    """One run of imitation.
+
+    Attributes:
+        name: Names the run's folder.
+        seed: Seeds network, play and deals.
+        teacher: Who is imitated: a player, as ``agents.players`` names it, which forgets a game
+            when another one starts.
+        answers: How many of the teacher's answers are learnt from in all.
+        teacher_part: The part of them, from the first, that come from the teacher's own games.
+        asked: In which part of the policy's own positions the teacher is asked.
+        kept: The newest answers, of which minibatches are drawn.
+        batch_size: Answers in a minibatch.
+        passes: How often an answer is learnt from, on average.
+        learning_rate: Adam's; falls linearly to a twentieth.
+        torch_threads, matmul_precision, network: As in ``agents.config.RunConfig``.
+        env: The games; the variant is the teacher's.
+        evaluation: Play on held-out deals, ``every`` so many answers.
+    """
+
+    name: str = "imitation"
+    seed: int = 0
+    teacher: str = "plan"
+    answers: int = 2_000_000
+    teacher_part: float = 0.5
+    asked: float = 0.34
+    kept: int = 400_000
+    batch_size: int = 1024
+    passes: float = 2.0
+    learning_rate: float = 1e-3
+    torch_threads: int = 1
+    matmul_precision: str = "highest"
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
+        require(self.answers >= 1, "answers is at least 1")
+        require(0 <= self.teacher_part <= 1, "teacher_part is in 0..1")
+        require(0 < self.asked <= 1, "asked is above 0, at most 1")
+        require(self.batch_size >= 1, "batch_size is at least 1")
+        require(self.kept >= self.batch_size, "kept is at least batch_size")
+        require(self.passes > 0, "passes is positive")
+        require(self.learning_rate > 0, "learning_rate is positive")
+        require(self.torch_threads >= 1, "torch_threads is at least 1")
+        require(
+            self.matmul_precision in MATMUL_PRECISIONS,
+            f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
+        )
+        require(self.env.deals is None, "env.deals cannot be chosen: all training deals are used")
+        try:
+            teacher = make_player(self.teacher)
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"teacher: {error}") from None
+        for key, value in teacher.env_kwargs.items():
+            require(
+                self.env.variant()[key] == value,
+                f"env.{key} is {self.env.variant()[key]!r}, but {self.teacher} needs {value!r}",
+            )
+
+
+class _Answers:
+    """The newest positions and what the teacher says there.
+
+    Args:
+        size: How many are kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._observation: dict[str, np.ndarray] = {}
+        self._masks = self._actions = np.zeros(0)
+        self.total = 0
+
+    def add(
+        self, observation: dict[str, np.ndarray], masks: np.ndarray, actions: np.ndarray
+    ) -> None:
+        """Keep the answers of k positions: their observations, masks (k, m), actions (k,)."""
+        if not self._observation:
+            for key, array in observation.items():
+                self._observation[key] = np.zeros((self._size, *array.shape[1:]), array.dtype)
+            self._masks = np.zeros((self._size, masks.shape[1]), np.bool_)
+            self._actions = np.zeros(self._size, np.int64)
+        places = (self.total + np.arange(len(actions))) % self._size
+        for key, array in observation.items():
+            self._observation[key][places] = array
+        self._masks[places] = masks
+        self._actions[places] = actions
+        self.total += len(actions)
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[dict[str, Tensor], Any, Tensor]:
+        """Return a random minibatch: observation, masks (size, m), actions (size,)."""
+        places = rng.integers(0, min(self.total, self._size), size)
+        observation = {
+            key: torch.from_numpy(array[places]) for key, array in self._observation.items()
+        }
+        actions = torch.from_numpy(self._actions[places])
+        return observation, torch.from_numpy(self._masks[places]), actions
+
+
+def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], None] = print) -> None:
+    """Do a run; write its files to a folder, which is made.
+
+    Args:
+        config: The run.
+        folder: Where.
+        say: Takes lines for people.
+    """
+    torch.set_num_threads(config.torch_threads)
+    torch.set_float32_matmul_precision(config.matmul_precision)
+    torch.manual_seed(config.seed)
+    rng = np.random.default_rng(config.seed)
+    variant, num_envs = config.env.variant(), config.env.num_envs
+    network = vars(config.network)
+    policy = build_policy("table", network, [], variant)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / CONFIG_FILE, yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+    commit, dirty = git_state()
+    write_json(
+        folder / "versions.json",
+        {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
+    )
+
+    env = QuaranteVoleursVectorEnv(
+        num_envs,
+        max_episode_steps=config.env.max_episode_steps,
+        autoreset_mode=AutoresetMode.DISABLED,
+        num_threads=config.env.num_threads,
+        **variant,
+    )
+    teacher, student = make_player(config.teacher), PPOPlayer(policy, variant)
+    teacher.prepare(num_envs)
+    student.prepare(num_envs)
+    answers = _Answers(config.kept)
+    taught = np.ones(num_envs, dtype=np.bool_)  # whose games the teacher plays
+    ended = np.ones(num_envs, dtype=np.bool_)
+    every_seat = np.arange(num_envs)
+    log: list[dict[str, Any]] = []
+    recent: list[tuple[float, float]] = []
+    scores: list[int] = []
+    started = time.monotonic()
+    learnt = 0.0
+    next_evaluation = config.evaluation.every
+    observation: Any = None
+    masks: Any = None
+    while answers.total < config.answers:
+        if ended.any():
+            deals = rng.integers(0, HELD_OUT_FROM, num_envs).tolist()
+            observation, _ = env.reset(options={"reset_mask": ended.copy(), "deals": deals})
+            masks = env.action_masks().astype(np.int8)
+            taught[ended] = answers.total < config.teacher_part * config.answers
+            for seat in np.flatnonzero(ended).tolist():
+                teacher.start(seat, np.random.default_rng(int(rng.integers(1 << 62))))
+                student.start(seat, np.random.default_rng(int(rng.integers(1 << 62))))
+        actions = np.zeros(num_envs, dtype=np.int64)
+        own = every_seat[~taught]
+        if len(own):
+            actions[own] = student.act(own, _rows(observation, own), masks[own])
+        asked = taught | (rng.random(num_envs) < config.asked)
+        seats = every_seat[asked]
+        for seat in every_seat[asked & ~taught].tolist():
+            teacher.start(seat, np.random.default_rng(int(rng.integers(1 << 62))))
+        seen = _rows(observation, seats)
+        said = np.asarray(teacher.act(seats, seen, masks[seats]))
+        actions[taught] = said[taught[seats]]
+        answers.add(seen, masks[seats] != 0, said)
+        observation, _, terminated, truncated, info = env.step(actions)
+        masks = info["action_mask"]
+        ended = terminated | truncated
+        scores += info["score"][ended & ~taught].tolist()
+
+        if answers.total < min(4 * config.batch_size, config.kept):
+            continue
+        policy.set_training_mode(True)
+        while learnt + config.batch_size <= config.passes * answers.total:
+            learnt += config.batch_size
+            share = min(answers.total / config.answers, 1.0)
+            for group in optimizer.param_groups:
+                group["lr"] = config.learning_rate * (1 - 0.95 * share)
+            shown, legal, right = answers.sample(config.batch_size, rng)
+            _, log_probs, _ = policy.evaluate_actions(shown, right, legal)
+            loss = -log_probs.mean()
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
+            optimizer.step()
+            recent.append((loss.item(), float(log_probs.detach().exp().mean())))
+        if answers.total >= min(next_evaluation, config.answers):
+            next_evaluation += config.evaluation.every
+            losses = np.array(recent[-200:]).mean(axis=0)
+            own_score = float(np.mean(scores[-1000:])) if scores else None
+            log.append(
+                {
+                    "answers": answers.total,
+                    "seconds": round(time.monotonic() - started, 1),
+                    "loss": round(float(losses[0]), 4),
+                    "probability": round(float(losses[1]), 4),
+                    "own_score": own_score,
+                    **_evaluate(config, policy, variant),
+                }
+            )
+            write_text(folder / LOG_FILE, "".join(json.dumps(row) + "\n" for row in log))
+            save_policy(policy, folder / POLICY_FILE, "table", network, [], variant, VALUE_SCALE)
+            say(json.dumps(log[-1]))
+
+
+def _rows(observation: dict[str, np.ndarray], seats: np.ndarray) -> dict[str, np.ndarray]:
+    return {key: array[seats] for key, array in observation.items()}
+
+
+def _evaluate(config: ImitationConfig, policy: Any, variant: dict[str, Any]) -> dict[str, Any]:
+    evaluation = config.evaluation
+    deals = suite(evaluation.suite)[: evaluation.limit]
+    player = PPOPlayer(policy, variant, evaluation.play, evaluation.temperature, VALUE_SCALE)
+    episodes = list(play_deals(player, deals, seed=config.seed))
+    score = mean_interval([episode.score for episode in episodes])
+    return {
+        "suite": evaluation.suite,
+        "deals": len(episodes),
+        "mean_score": score.estimate,
+        "low": score.low,
+        "high": score.high,
+        "wins": sum(episode.won for episode in episodes),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m agents.imitate", description=__doc__)
+    parser.add_argument("config", help="a YAML file, such as configs/imitation/plan.yaml")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. seed=0..2")
+    parser.add_argument("--out", type=Path, help="folder of the runs (default: runs/NAME)")
+    options = parser.parse_intermixed_args(arguments)
+    try:
+        configs = load_configs(ImitationConfig, options.config, options.overrides)
+        out = options.out or Path("runs") / configs[0].name
+        folders = [out / f"seed-{config.seed}" for config in configs]
+        for folder in folders:
+            if folder.exists() and any(folder.iterdir()):
+                raise ConfigError(f"{folder} holds files already; --out names another")
+        for config, folder in zip(configs, folders, strict=True):
+            imitate(config, folder, lambda line: print(line, flush=True))
+    except (ConfigError, OSError) as error:
+        print(f"agents.imitate: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; what was learnt up to the last evaluation is kept", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
