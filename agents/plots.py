@@ -1,4 +1,14 @@
-"""Plots of results, as PNG files: how scores are spread, and how they grew in training."""
+"""Plots of results, as PNG files.
+
+==========================  ================================================================
+``score_plot``              how each player's scores are spread, and their means
+``profile_plot``            performance profiles: the share of games above each score
+``pair_plot``               two players deal by deal
+``learning_plot``           one run's mean score against steps, beside other players
+``learning_curves_plot``    agents trained several times, against steps and time
+``effort_plot``             win rates against the time that a deal takes
+==========================  ================================================================
+"""
 
 from __future__ import annotations
 
@@ -11,7 +21,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from agents.stats import Interval
+from agents.stats import Interval, clustered_proportion_interval
 from qv_env.rules import MAX_SCORE
 
 # Okabe and Ito's colours, told apart by colour-blind people as well; black and yellow are left
@@ -193,4 +203,238 @@ def learning_plot(
     if lines or baselines:
         legend = axes.legend(frameon=False, labelcolor=theme.text, fontsize=9)
         legend.set_zorder(5)
+    return _png(figure)
+
+
+def profile_plot(
+    scores: Mapping[str, np.ndarray],
+    title: str = "",
+    dark: bool = False,
+) -> bytes:
+    """Draw performance profiles: for each score, the share of a player's games above it.
+
+    The bands are pointwise intervals, Wilson's; they are over deals.
+
+    Args:
+        scores: Each player's final scores, 0..1360, (deals, games of each deal) or (deals,), in
+            the order of the legend.
+        title: A line above.
+        dark: Whether the background is dark.
+
+    Returns:
+        A PNG file.
+
+    Source:
+        Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical
+        Precipice", section 4.2.
+    """
+    theme = _THEMES[dark]
+    figure, axes = _single(theme)
+    thresholds = np.arange(0, MAX_SCORE + 1, 10)
+    for place, (player, values) in enumerate(scores.items()):
+        color, style = _look(theme, place)
+        games = np.asarray(values, dtype=float)
+        games = games[:, None] if games.ndim == 1 else games
+        bands = []
+        for threshold in thresholds:
+            share = (games > threshold).mean(axis=1)
+            bands.append(clustered_proportion_interval(share, games.shape[1]))
+        axes.fill_between(
+            thresholds,
+            [band.low for band in bands],
+            [band.high for band in bands],
+            color=color,
+            alpha=0.2,
+            linewidth=0,
+        )
+        axes.plot(
+            thresholds,
+            [band.estimate for band in bands],
+            style,
+            color=color,
+            linewidth=1.8,
+            label=_label(player),
+        )
+    axes.set_xlabel("score (0 to 1,360)")
+    axes.set_ylabel("share of games above it")
+    axes.set_xlim(0, MAX_SCORE)
+    axes.set_ylim(0, 1.02)
+    return _finished(figure, axes, theme, title)
+
+
+def pair_plot(
+    first: np.ndarray,
+    second: np.ndarray,
+    names: tuple[str, str],
+    title: str = "",
+    dark: bool = False,
+) -> bytes:
+    """Draw two players deal by deal: a point a deal, above the line where the second is ahead.
+
+    Args:
+        first: The first player's scores, 0..1360, (deals,): across.
+        second: The second's on the same deals, in the same order: upwards.
+        names: The players' names.
+        title: A line above.
+        dark: Whether the background is dark.
+
+    Returns:
+        A PNG file.
+    """
+    theme = _THEMES[dark]
+    figure = Figure(figsize=(6, 6), layout="constrained", facecolor=theme.background)
+    axes = figure.subplots()
+    axes.plot([0, MAX_SCORE], [0, MAX_SCORE], "--", color=theme.text, linewidth=1)
+    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    axes.scatter(one, other, s=14, color=theme.colors[0], alpha=0.45, linewidths=0)
+    axes.plot(
+        [one.mean()], [other.mean()], "+", color=theme.colors[1], markersize=16, markeredgewidth=2.5
+    )
+    axes.set_xlabel(f"score of {_label(names[0])}")
+    axes.set_ylabel(f"score of {_label(names[1])}")
+    axes.set_xlim(-25, MAX_SCORE + 25)
+    axes.set_ylim(-25, MAX_SCORE + 25)
+    axes.set_aspect("equal")
+    axes.set_title(_label(title), fontsize=10)
+    _styled(axes, theme)
+    return _png(figure)
+
+
+def learning_curves_plot(
+    agents: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]],
+    title: str = "",
+    dark: bool = False,
+) -> bytes:
+    """Draw learning curves of agents that were trained several times, against steps and time.
+
+    A line is the mean over an agent's training seeds, its band reaches from the lowest seed to the
+    highest, and thin lines are the seeds. Between evaluations lines are straight, and an agent's
+    mean goes as far as all its seeds do. The band of an agent with one seed is the interval of its
+    evaluations.
+
+    Args:
+        agents: For each agent its runs, a run being its evaluations: ``steps``, ``seconds``,
+            ``mean_score``, and where known ``low`` and ``high``.
+        title: A line above.
+        dark: Whether the background is dark.
+
+    Returns:
+        A PNG file.
+    """
+    theme = _THEMES[dark]
+    figure = Figure(figsize=(10, 4.2), layout="constrained", facecolor=theme.background)
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, key, unit in zip(panels, ("steps", "seconds"), (1.0, 3600.0), strict=True):
+        for place, (name, runs) in enumerate(agents.items()):
+            color, style = _look(theme, place)
+            curves = [_curve(run, key, unit) for run in runs if run]
+            if not curves:
+                continue
+            grid, mean, low, high = _band(curves)
+            axes.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)
+            for across, score, *_ in curves if len(curves) > 1 else ():
+                axes.plot(across, score, color=color, linewidth=0.6, alpha=0.6)
+            label = _label(name)
+            if len(curves) > 1:
+                label += f" ({len(curves)} seeds)"
+            axes.plot(grid, mean, style, color=color, linewidth=1.8, label=label)
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        _styled(axes, theme)
+    panels[0].set_xlabel("environment steps trained")
+    panels[0].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    panels[0].set_ylabel("mean score on held-out deals")
+    panels[1].set_xlabel("hours of training")
+    for axes in panels:
+        for text in (axes.xaxis.label, axes.yaxis.label):
+            text.set_color(theme.text)
+    panels[0].legend(frameon=False, labelcolor=theme.text, fontsize=9)
+    heading = figure.suptitle(_label(title))
+    heading.set_color(theme.text)
+    return _png(figure)
+
+
+def _curve(run: Sequence[Mapping[str, Any]], key: str, unit: float) -> np.ndarray:
+    """A run's evaluations: across, mean, low, high, in rising order; (4, n)."""
+    points = []
+    for point in run:
+        mean = float(point["mean_score"])
+        low, high = (
+            mean if point.get(end) is None else float(point[end]) for end in ("low", "high")
+        )
+        points.append((float(point[key]) / unit, mean, low, high))
+    return np.array(sorted(points)).T
+
+
+def _band(curves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Where curves have values together: across, mean, lowest and highest."""
+    if len(curves) == 1:
+        across, mean, low, high = curves[0]
+        return across, mean, low, high
+    begin, end = max(c[0][0] for c in curves), min(c[0][-1] for c in curves)
+    grid = np.unique(np.concatenate([c[0] for c in curves]))
+    grid = grid[(grid >= begin) & (grid <= end)]
+    lines = np.array([np.interp(grid, c[0], c[1]) for c in curves])
+    return grid, lines.mean(axis=0), lines.min(axis=0), lines.max(axis=0)
+
+
+def effort_plot(
+    points: Mapping[str, tuple[float, Interval]],
+    families: Mapping[str, str],
+    title: str = "",
+    dark: bool = False,
+) -> bytes:
+    """Draw win rates against the time that a deal takes, which is on a logarithmic scale.
+
+    Args:
+        points: For each player the CPU seconds a deal, above 0, and the win rate with its
+            interval, 0..1.
+        families: For each player what it is a variant of; a family's points are joined by a line
+            in the order of time.
+        title: A line above.
+        dark: Whether the background is dark.
+
+    Returns:
+        A PNG file.
+    """
+    theme = _THEMES[dark]
+    figure, axes = _single(theme)
+    for place, family in enumerate(dict.fromkeys(families[player] for player in points)):
+        color, style = _look(theme, place)
+        members = sorted(
+            ((*point, player) for player, point in points.items() if families[player] == family),
+            key=lambda member: member[0],
+        )
+        seconds = [member[0] for member in members]
+        rates = [100 * member[1].estimate for member in members]
+        axes.plot(seconds, rates, style, marker="o", color=color, linewidth=1.4, label=None)
+        for second, rate, name in members:
+            axes.plot([second] * 2, [100 * rate.low, 100 * rate.high], color=color, linewidth=1.2)
+            axes.annotate(
+                _label(name),
+                (second, 100 * rate.estimate),
+                xytext=(5, 5),
+                textcoords="offset points",
+                fontsize=8,
+                color=theme.text,
+            )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.margins(x=0.15)
+    axes.set_xlabel("CPU seconds a deal")
+    axes.set_ylabel("deals won, %, with 95 % interval")
+    axes.set_ylim(bottom=0)
+    return _finished(figure, axes, theme, title)
+
+
+def _single(theme: _Theme) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(8, 4.6), layout="constrained", facecolor=theme.background)
+    return figure, figure.subplots()
+
+
+def _finished(figure: Figure, axes: Axes, theme: _Theme, title: str) -> bytes:
+    axes.set_title(_label(title))
+    _styled(axes, theme)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, labelcolor=theme.text, fontsize=9)
     return _png(figure)

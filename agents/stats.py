@@ -415,6 +415,65 @@ def paired_difference(
     )
 
 
+def paired_wins(
+    first: npt.ArrayLike, second: npt.ArrayLike, *, confidence: float = CONFIDENCE, seed: int = 0
+) -> PairedDifference:
+    """Compare how often two players win the same deals.
+
+    The sign test is McNemar's exact test: it looks at the deals that one of the two won more often
+    than the other. Where each deal was played once, the interval of the difference is Newcombe's,
+    which has a width where no or every deal is won, too; else it is the bootstrap's.
+
+    Args:
+        first: Each deal's share of games that the first player won, (n,), 0..1.
+        second: The second player's, of the same deals in the same order.
+        confidence: The interval's confidence, between 0 and 1.
+        seed: Seeds the resampling.
+
+    Raises:
+        ValueError: A share is not in 0..1, or as for :func:`paired_difference`.
+
+    Source:
+        Newcombe (1998), "Improved Confidence Intervals for the Difference Between Binomial
+        Proportions Based on Paired Data", method 10.
+    """
+    one, other = _sample(first), _sample(second)
+    for shares in (one, other):
+        if shares.min() < 0 or shares.max() > 1:
+            raise ValueError("shares of games won lie in 0..1")
+    if one.size != other.size or not np.isin(np.concatenate([one, other]), (0.0, 1.0)).all():
+        return paired_difference(one, other, confidence=confidence, seed=seed)
+    higher, lower = int((one > other).sum()), int((one < other).sum())
+    n, both = one.size, int((one * other).sum())
+    left, right = int(one.sum()), int(other.sum())
+    neither = n - left - right + both
+    # How far the two go together: phi, with a correction for few deals.
+    covariance = float(both * neither - higher * lower)
+    if covariance > 0:
+        covariance = max(covariance - n / 2, 0.0)
+    scale = math.sqrt(left * (n - left) * right * (n - right))
+    phi = covariance / scale if scale else 0.0
+    p = proportion_interval(left, n, confidence=confidence)
+    q = proportion_interval(right, n, confidence=confidence)
+
+    def distance(a: float, b: float) -> float:
+        return math.sqrt(max(a**2 - 2 * phi * a * b + b**2, 0.0))
+
+    difference = p.estimate - q.estimate
+    interval = Interval(
+        difference,
+        difference - distance(p.estimate - p.low, q.high - q.estimate),
+        difference + distance(p.high - p.estimate, q.estimate - q.low),
+    )
+    return PairedDifference(
+        difference=interval,
+        higher=higher,
+        lower=lower,
+        equal=n - higher - lower,
+        p_value=sign_test(higher, lower),
+    )
+
+
 def sign_test(higher: int, lower: int) -> float:
     """Return the two-sided sign test's p-value, 0..1; 1 where no pair differs.
 

@@ -21,6 +21,7 @@ from agents.stats import (
     clustered_proportion_interval,
     mean_interval,
     paired_difference,
+    paired_wins,
 )
 from qv_env.rules import MAX_SCORE
 from qv_env.suites import SUITE_SIZES
@@ -133,14 +134,15 @@ def compare_scores(
     Raises:
         ValueError: The two did not play the same deals, or one is not there.
     """
-    values = [deal_values(frame, name, column) for name in (first, second)]
+    one_values, other_values = (deal_values(frame, name, column) for name in (first, second))
     one, other = (
         dict(zip(rows["index"], rows["deal"], strict=True))
         for rows in (frame[frame["player"] == name] for name in (first, second))
     )
     if one != other:
         raise ValueError(f"{first!r} and {second!r} did not play the same deals")
-    return paired_difference(*values, seed=seed)
+    compare = paired_wins if column == "won" else paired_difference
+    return compare(one_values, other_values, seed=seed)
 
 
 # --------------------------------------------------------------------------------------- texts
@@ -243,6 +245,19 @@ def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
 
     rule = "|" + "|".join("-" * (width + 1) + (":" if k else "-") for k, width in enumerate(widths))
     return "\n".join([line(heading), rule + "|", *(line(row) for row in body)]) + "\n"
+
+
+def text_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as an aligned table for a terminal, the heading first."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if k else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]]) + "\n"
 
 
 def _only(frame: pd.DataFrame, column: str) -> Any:

@@ -13,6 +13,7 @@ from agents.stats import (
     interquartile_mean,
     mean_interval,
     paired_difference,
+    paired_wins,
     proportion_interval,
     runs_summary,
     sign_test,
@@ -182,6 +183,51 @@ def test_sign_test_by_hand():
     assert sign_test(8, 2) == pytest.approx(2 * (1 + 10 + 45) / 2**10)
     with pytest.raises(ValueError, match="negative"):
         sign_test(-1, 2)
+
+
+def wins_of(both, first, second, neither):
+    """Two players' wins, from how many deals both won, only the first, only the second, none."""
+    one = [1] * (both + first) + [0] * (second + neither)
+    other = [1] * both + [0] * first + [1] * second + [0] * neither
+    return np.array(one), np.array(other)
+
+
+def test_paired_wins_by_hand():
+    # 2 won by both, 6 by the first alone, 1 by the second alone, 11 by none: 8 and 3 of 20.
+    result = paired_wins(*wins_of(2, 6, 1, 11))
+    assert (result.higher, result.equal, result.lower) == (6, 13, 1)
+    assert result.p_value == pytest.approx(2 * (1 + 7) / 2**7)  # McNemar's exact test
+    (l1, u1), (l2, u2) = wilson_by_hand(8, 20), wilson_by_hand(3, 20)
+    phi = (2 * 11 - 6 * 1 - 20 / 2) / math.sqrt(8 * 12 * 3 * 17)
+    assert result.difference.estimate == pytest.approx(0.25)
+    below, above = (0.4 - l1, u2 - 0.15), (u1 - 0.4, 0.15 - l2)
+    for end, (a, b), sign in (
+        (result.difference.low, below, -1),
+        (result.difference.high, above, 1),
+    ):
+        assert end == pytest.approx(0.25 + sign * math.sqrt(a * a - 2 * phi * a * b + b * b))
+
+
+def test_paired_wins_have_a_width_where_nobody_wins():
+    interval = paired_wins(np.zeros(40), np.zeros(40)).difference
+    upper = proportion_interval(0, 40).high
+    assert (interval.low, interval.estimate, interval.high) == pytest.approx((-upper, 0, upper))
+
+
+def test_paired_wins_of_several_games_are_bootstrapped():
+    one, other = np.array([0, 0.5, 1, 0.5] * 10), np.array([0, 0, 0.5, 0.5] * 10)
+    assert paired_wins(one, other) == paired_difference(one, other)
+    with pytest.raises(ValueError, match="shares"):
+        paired_wins([2.0], [1.0])
+
+
+def test_paired_wins_cover_the_truth():
+    rng = np.random.default_rng(31)
+    covered = 0
+    for counts in rng.multinomial(200, [0.03, 0.07, 0.03, 0.87], 300):
+        interval = paired_wins(*wins_of(*counts)).difference
+        covered += interval.low <= 0.04 <= interval.high
+    assert 0.92 <= covered / 300 <= 0.985
 
 
 # -------------------------------------------------------------------- deals played several times
