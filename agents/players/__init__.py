@@ -8,6 +8,9 @@ A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``:
 ``plan``               a search over the visible moves between two draws; ``plan:FILE`` with the
                        weights of another settings file than ``configs/search/plan.yaml``; with
                        ``width=``, ``depth=``, ``end_width=``, ``end_depth=``: how far it looks
+``sample``             plays the ``plan`` player's best positions out on sampled stocks;
+                       ``sample:FILE`` likewise (``configs/search/sample.yaml``); with ``games=``,
+                       ``candidates=``, ``width=`` and so on: how much it plays
 ``human:FOLDER``       the games that people played: playthrough files of a folder
 ``ppo:PATH``           a trained policy: a run's folder, or its ``policy.safetensors``; with
                        ``play=`` sample (default), argmax or argmax-new (argmax that never
@@ -31,7 +34,7 @@ from agents.players.base import Player
 from agents.players.greedy import GreedyPlayer
 from agents.players.random import RandomPlayer
 
-NAMES = ("random", "greedy", "plan", "ppo", "human")
+NAMES = ("random", "greedy", "plan", "ppo", "human", "sample")
 
 
 def make_player(spec: str) -> Player:
@@ -58,6 +61,10 @@ def make_player(spec: str) -> Player:
         from agents.players.plan import PlanPlayer  # yaml and compiled code, likewise
 
         return PlanPlayer.load(path, **options)
+    if name == "sample":
+        from agents.players.sample import SamplePlayer
+
+        return SamplePlayer.load(path, **options)
     if name not in NAMES:
         if path:
             return _imported(spec, name, path, options)

@@ -1,0 +1,406 @@
+"""The sample player: legal, blind to the stock, better for its play-outs; its settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents.evaluation import game_rng, play_deals
+from agents.players import make_player
+from agents.players.plan import PlanSettings
+from agents.players.plan import load_settings as load_plan
+from agents.players.sample import (
+    DEFAULTS,
+    SamplePlayer,
+    SampleSettings,
+    load_settings,
+)
+from agents.rollouts import Rollouts, choose, find_candidates, play_stocks, posterior, sample_stocks
+from agents.search import (
+    FEATURES,
+    MAX_LINE,
+    NUM_FEATURES,
+    Effort,
+    Memory,
+    best_line,
+    position_key,
+)
+from qv_env import QuaranteVoleursEnv, deck_of
+from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
+from qv_env.rules import (
+    COLUMN_CARDS,
+    STATE,
+    count_unseen,
+    foundation_cards,
+    is_won,
+    new_game,
+    play,
+    refusal,
+)
+
+DEALS = range(300, 304)
+EFFORT = Effort(20, 10, end_width=50, end_depth=80, ahead=4, ahead_width=4, ahead_depth=3)
+QUICK = Rollouts(candidates=4, games=12, width=4, depth=4, end_width=10, end_depth=30)
+
+
+def player(rollouts=QUICK):
+    return SamplePlayer(SampleSettings(PlanSettings(load_plan().weights, EFFORT), rollouts))
+
+
+def played(deals=DEALS, **options):
+    return {e.deal: e for e in play_deals(player(), deals, record=True, **options)}
+
+
+# ---------------------------------------------------------------------------------- whole games
+
+
+def test_games_replay_by_the_rules_and_go_well():
+    episodes = played()
+    for episode in episodes.values():
+        game = new_game(deck_of(episode.deal))[0]
+        for action in episode.actions:
+            assert refusal(game, action) == 0
+            play(game, action)
+        assert (episode.score, episode.won) == (game["score"], is_won(game))
+        assert episode.foundation_cards == foundation_cards(game)
+        assert episode.won or episode.actions.count(DRAW) == 64
+        back = [action for action in episode.actions if action >= FOUNDATION_TO_COLUMN]
+        assert not back or episode.truncated
+    assert np.mean([episode.score for episode in episodes.values()]) > 450  # greedy: about 340
+
+
+def test_a_game_does_not_depend_on_the_other_seats_but_on_the_seed():
+    alone = {deal: e.actions for deal, e in played(num_seats=1).items()}
+    together = {deal: e.actions for deal, e in played(DEALS[::-1], num_seats=3).items()}
+    assert alone == together
+    others = {deal: e.actions for deal, e in played(num_seats=4, seed=1).items()}
+    assert alone != others
+
+
+def course(deck, draws):
+    """The actions in a game of an explicit deck, up to and with a number of draws."""
+    who = player()
+    env = QuaranteVoleursEnv(**who.env_kwargs)
+    observation, info = env.reset(options={"deck": deck})
+    who.prepare(1)
+    who.start(0, game_rng(0, 0))
+    actions = []
+    while actions.count(DRAW) <= draws:
+        batch = {key: array[None] for key, array in observation.items()}
+        action = int(who.act(np.array([0]), batch, info["action_mask"][None])[0])
+        actions.append(action)
+        observation, _, terminated, _, info = env.step(action)
+        if terminated:
+            break
+    return actions
+
+
+@pytest.mark.parametrize("known", [0, 20, 50])
+def test_choices_do_not_depend_on_the_hidden_order(known):
+    rng = np.random.default_rng(known)
+    deck = deck_of(known).tolist()
+    twin = deck[: COLUMN_CARDS + known] + rng.permutation(deck[COLUMN_CARDS + known :]).tolist()
+    assert twin != deck
+    one, other = (course(d, known) for d in (deck, twin))
+    assert one == other
+    assert one.count(DRAW) == known + 1
+
+
+# -------------------------------------------------------------------------------- sampled stocks
+
+
+def some_way_into(deal, draws, weights, effort=EFFORT):
+    """A deal after some draws, as the plan player plays it."""
+    game = new_game(deck_of(deal))
+    memory = Memory(effort.width, effort.depth)
+    line = np.zeros(MAX_LINE, dtype=np.uint8)
+    for _ in range(draws):
+        best_line(
+            game, effort.width, effort.depth, weights, memory.states, memory.values,
+            memory.parents, memory.actions, memory.seen, effort.ahead, effort.ahead_width,
+            effort.ahead_depth, line,
+        )  # fmt: skip
+        play(game[0], DRAW)
+    return game
+
+
+@pytest.mark.parametrize("draws", [0, 30, 63])
+def test_sampled_stocks_hold_the_unseen_cards_and_nothing_else(draws):
+    game = some_way_into(7, draws, load_plan().weights)
+    size = 64 - draws
+    stocks = sample_stocks(game[0], 2 * size + 3, np.random.default_rng(0))
+    assert stocks.shape == (2 * size + 3, size)
+    unseen = np.empty(52, dtype=np.uint8)
+    count_unseen(game[0], unseen)
+    for stock in stocks:
+        assert np.bincount(stock - 1, minlength=52).tolist() == unseen.tolist()
+    for first in (0, size):  # each card comes first once in as many stocks as there are cards
+        turned_up = stocks[first : first + size, -1]
+        assert np.bincount(turned_up - 1, minlength=52).tolist() == unseen.tolist()
+    blind = game.copy()
+    blind["stock"] = 0
+    again = sample_stocks(blind[0], 2 * size + 3, np.random.default_rng(0))
+    assert (again == stocks).all()
+
+
+def test_sampled_stocks_are_in_any_order():
+    game = new_game(deck_of(8))
+    stocks = sample_stocks(game[0], 6400, np.random.default_rng(1))
+    unseen = np.empty(52, dtype=np.uint8)
+    count_unseen(game[0], unseen)
+    for place in range(64):  # 100 times a card and place, on average; the last place exactly
+        counts = np.bincount(stocks[:, place] - 1, minlength=52)
+        assert (np.abs(counts - 100.0 * unseen) < 75).all()
+    assert len(np.unique(stocks, axis=0)) == 6400
+
+
+# ----------------------------------------------------------------------- candidates and play-outs
+
+
+def candidates(root, weights, effort=EFFORT, most=6):
+    memory, ahead = Memory(effort.width, effort.depth), Memory(effort.ahead_width, 4)
+    found, worth = np.zeros(most, dtype=STATE), np.zeros(most)
+    lines, lengths = np.zeros((most, MAX_LINE), dtype=np.uint8), np.zeros(most, dtype=np.int64)
+    count = find_candidates(
+        root, effort.width, effort.depth, weights, memory.states, memory.values, memory.parents,
+        memory.actions, memory.seen, effort.ahead, effort.ahead_width, effort.ahead_depth,
+        ahead.states, ahead.values, ahead.parents, ahead.actions, ahead.seen, found, worth, lines,
+        lengths,
+    )  # fmt: skip
+    return [
+        (found[i : i + 1], worth[i], lines[i, : lengths[i]].tolist()) for i in range(count)
+    ], memory
+
+
+def outcomes(found, stocks, weights, rollouts=QUICK, bonus=300.0):
+    memory = Memory(rollouts.end_width, max(rollouts.end_depth, rollouts.depth))
+    results = np.zeros((len(found), len(stocks)))
+    draws = play_stocks(
+        found, np.arange(len(found)), stocks, rollouts.width, rollouts.depth, rollouts.end_width,
+        rollouts.end_depth, weights, memory.states, memory.values, memory.parents,
+        memory.actions, memory.seen, memory.seen.copy(), np.zeros(MAX_LINE, dtype=np.uint8), bonus,
+        results,
+    )  # fmt: skip
+    return results, draws
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+@pytest.mark.parametrize("draws", [0, 12, 40])
+def test_the_first_candidate_is_the_plan_players_choice(draws, ahead):
+    weights = load_plan().weights
+    effort = Effort(20, 10, ahead=ahead, ahead_width=4, ahead_depth=3)
+    for deal in range(4):
+        root = some_way_into(deal, draws, weights)
+        before = root.copy()
+        choices, memory = candidates(root, weights, effort)
+        assert root == before
+        assert len(choices) <= ahead
+        worths = [worth for _, worth, _ in choices]
+        assert worths == sorted(worths, reverse=True)
+        for found, _, line in choices:
+            game = root.copy()
+            for action in line:
+                assert refusal(game[0], action) == 0
+                play(game[0], action)
+            assert game == found
+        assert len({int(position_key(found[0])) for found, _, _ in choices}) == len(choices)
+        line = np.zeros(MAX_LINE, dtype=np.uint8)
+        length = best_line(
+            root, effort.width, effort.depth, weights, memory.states, memory.values,
+            memory.parents, memory.actions, memory.seen, effort.ahead, effort.ahead_width,
+            effort.ahead_depth, line,
+        )  # fmt: skip
+        assert choices[0][2] == line[:length].tolist()
+
+
+def test_play_outs_are_games_and_those_that_meet_end_alike():
+    weights = load_plan().weights
+    for deal, start in ((1, 10), (2, 40), (3, 60)):
+        root = some_way_into(deal, start, weights)
+        choices, _ = candidates(root, weights)
+        found = np.concatenate([found for found, _, _ in choices])
+        stocks = sample_stocks(root[0], 5, np.random.default_rng(deal))
+        together, draws = outcomes(found, stocks, weights)
+        alone = [outcomes(found[i : i + 1], stocks, weights) for i in range(len(found))]
+        # A position that differs in the order of columns may be played on otherwise: ties.
+        same = np.isclose(together, np.concatenate([result for result, _ in alone]))
+        assert same.mean() > 0.8
+        assert same[0].all()
+        assert draws <= sum(drawn for _, drawn in alone)
+        assert ((together >= found["score"][:, None]) & (together <= 1360 + 300)).all()
+
+
+def test_a_won_game_counts_its_bonus():
+    game = new_game(deck_of(0))
+    game["columns"], game["heights"] = 0, 0
+    game["foundations"] = 13
+    game["foundations"][0, 0] = 12  # the other king of spades is the stock
+    game["stock"], game["stock_size"] = 0, 1
+    stocks = sample_stocks(game[0], 3, np.random.default_rng(0))
+    assert stocks.tolist() == [[13]] * 3
+    results, draws = outcomes(game, stocks, load_plan().weights, bonus=77.0)
+    assert results.tolist() == [[92.0] * 3]  # 10 for the card, 5 for its way over a column
+    assert draws == 3
+
+
+# -------------------------------------------------------------------------------------- choices
+
+
+def test_the_posterior_weighs_games_against_what_was_thought():
+    differences = np.zeros((3, 400))
+    differences[1] = 30 + 20 * np.resize([-1, 1], 400)
+    differences[2] = -1
+    means, deviations = posterior(differences, np.array([0.0, -2.0, 0.0]), slope=5.0, spread=20.0)
+    # The noise of the second: (400 * 400 + 4 * 2500) / 404 / 400, about 1.05; before: -10, 400.
+    noise = (400 * 400 + 4 * 2500) / 404 / 400
+    assert means[1] == pytest.approx((30 / noise - 10 / 400) / (1 / noise + 1 / 400))
+    assert deviations[1] == pytest.approx((1 / noise + 1 / 400) ** -0.5)
+    few, wide = posterior(differences[:, :4], np.array([0.0, -8.0, 0.0]), slope=5.0, spread=20.0)
+    assert few[1] < means[1]
+    assert wide[1] > deviations[1]
+
+
+def noisy(means, noise, rng):
+    """Outcomes on common stocks, and a count of how many were asked for."""
+    asked = [0]
+
+    def played(places, stocks):
+        asked[0] += places.size * stocks
+        luck = rng.normal(0, 300, stocks)
+        return means[places][:, None] + luck + rng.normal(0, noise, (places.size, stocks))
+
+    return played, asked
+
+
+def test_halving_finds_what_is_clearly_better_and_leaves_the_rest():
+    rollouts = Rollouts(games=120)
+    rng = np.random.default_rng(0)
+    worth = -0.1 * np.arange(8)
+    for best in (0, 3, 7):
+        means = np.zeros(8)
+        means[best] = 60.0
+        wins = 0
+        for _ in range(40):
+            played, asked = noisy(means, 30.0, rng)
+            wins += choose(worth, rollouts, played) == best
+            assert asked[0] <= 120 + 3 * 8
+        assert wins >= 36
+
+
+def test_a_few_lucky_games_do_not_outweigh_what_the_plan_player_thinks():
+    rng = np.random.default_rng(1)
+    chosen = {}
+    for slope in (0.0, 5.0):
+        rollouts = Rollouts(games=8, slope=slope)
+        chosen[slope] = sum(
+            choose(np.array([0.0, -10.0]), rollouts, noisy(np.zeros(2), 60.0, rng)[0])
+            for _ in range(60)
+        )
+    assert chosen[0.0] > 15
+    assert chosen[5.0] <= 5
+
+
+def test_where_nothing_makes_a_difference_the_first_is_chosen_at_once():
+    played, asked = noisy(np.zeros(6), 0.0, np.random.default_rng(0))
+    assert choose(np.zeros(6), Rollouts(games=60), played) == 0
+    assert asked[0] == 24  # a third of the games: the first of three rounds, four stocks each
+    assert choose(np.zeros(1), QUICK, played) == 0
+
+
+def test_a_choice_that_is_clearly_worse_than_another_is_corrected():
+    # Weights that leave much to be found, and a position where it was.
+    naive = np.zeros(NUM_FEATURES)
+    for name, weight in (("up", 1.0), ("empty", 1.0), ("over", -0.1)):
+        naive[FEATURES.index(name)] = weight
+    root = some_way_into(308, 24, naive)
+    rollouts = Rollouts(candidates=4, games=200, width=6, depth=6, end_width=20, end_depth=60)
+    choices, _ = candidates(root, naive, most=4)
+    found = np.concatenate([found for found, _, _ in choices])
+    worth = np.array([worth for _, worth, _ in choices])
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+
+        def played(places, stocks, rng=rng):
+            return outcomes(found[places], sample_stocks(root[0], stocks, rng), naive, rollouts)[0]
+
+        best = choose(worth, rollouts, played)
+        fresh = played(np.array([0, best]), 100)
+        gain = fresh[1] - fresh[0]
+        assert best != 0
+        assert gain.mean() > 10 + 2 * gain.std() / 10
+
+
+def test_the_player_goes_where_play_outs_say(monkeypatch):
+    observation, info = QuaranteVoleursEnv(**player().env_kwargs).reset(options={"deal": 5})
+    batch = {key: array[None] for key, array in observation.items()}
+    mask = info["action_mask"][None]
+    choices, _ = candidates(new_game(deck_of(5)), load_plan().weights, most=QUICK.candidates)
+    assert len(choices) > 1
+    for k, (_, _, line) in enumerate(choices):
+        monkeypatch.setattr("agents.players.sample.choose", lambda *_, k=k: k)
+        who = player()
+        who.prepare(1)
+        who.start(0, game_rng(0, 0))
+        actions = [int(who.act(np.array([0]), batch, mask)[0]) for _ in range(len(line) + 1)]
+        assert actions == [*line, DRAW]
+
+
+# ------------------------------------------------------------------------------------- settings
+
+
+def test_the_player_by_name_and_with_settings(tmp_path):
+    assert isinstance(make_player("sample"), SamplePlayer)
+    settings = make_player("sample,games=7,bonus=12.5,slope=3").settings
+    assert (settings["games"], settings["bonus"], settings["slope"]) == (7, 12.5, 3.0)
+    (tmp_path / "p.yaml").write_text("weights: {up: 3}\neffort: {width: 5}\n")
+    (tmp_path / "other.yaml").write_text("plan: p.yaml\nrollouts: {candidates: 3, bonus: 5}\n")
+    settings = make_player(f"sample:{tmp_path / 'other.yaml'},width=9").settings
+    assert (settings["candidates"], settings["bonus"], settings["width"]) == (3, 5.0, 9)
+    assert (settings["plan"]["width"], settings["plan"]["weights"]["up"]) == (5, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("sample,speed=3", "no setting 'speed'"),
+        ("sample,games=many", "games is an integer, not 'many'"),
+        ("sample,games=1.5", "games is an integer, not 1.5"),
+        ("sample,games=0", "games is at least 1"),
+        ("sample,bonus=-1", "bonus is at least 0"),
+        ("sample,bonus=nan", "bonus is at least 0 and finite"),
+        ("sample,spread=0", "spread is more than 0"),
+    ],
+)
+def test_bad_options_are_refused(spec, message):
+    with pytest.raises(ValueError, match=message):
+        make_player(spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rollouts: {luck: 1}", "no setting 'luck'"),
+        ("rollouts: {games: 1.5}", "games is an integer, not 1.5"),
+        ("rollouts: {bonus: true}", "bonus is a number, not True"),
+        ("rollouts: {width: 0}", "width is at least 1"),
+        ("rollouts: [1]", "rollouts are given by name"),
+        ("plan: 3", "plan names a settings file, not 3"),
+        ("other: 1", "the keys plan and rollouts"),
+        ("rollouts: {", "other.yaml"),
+        ("3", "the keys plan and rollouts"),
+    ],
+)
+def test_bad_settings_files_are_refused_by_name(tmp_path, text, message):
+    file = tmp_path / "other.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        load_settings(file)
+    assert str(error.value).startswith(str(file))
+
+
+def test_the_committed_settings_are_the_plan_players_and_say_everything():
+    settings, plan = load_settings(), load_plan()
+    assert settings.plan.weights.tolist() == plan.weights.tolist()
+    assert settings.plan.effort == plan.effort
+    text = DEFAULTS.read_text()
+    assert all(f"  {name}: " in text for name in settings.rollouts.__dict__)
