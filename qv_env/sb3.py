@@ -18,9 +18,8 @@ from stable_baselines3.common.vec_env.base_vec_env import (
 )
 
 from qv_env.env import QuaranteVoleursEnv, code_of
+from qv_env.rules import LEGAL, REFUSALS
 from qv_env.vector import QuaranteVoleursVectorEnv
-
-_NUMBERS = ("score", "moves", "foundation_cards", "won", "refusal")
 
 
 def make_sb3_env(
@@ -95,20 +94,22 @@ class QuaranteVoleursVecEnv(VecEnv):
         super().__init__(batch.num_envs, batch.single_observation_space, batch.single_action_space)
         self._actions: np.ndarray | None = None
         self._lengths = np.zeros(batch.num_envs, dtype=np.int64)
-        self._codes = [""] * batch.num_envs
+        # Each game's info as it stands (but for `moves`), and the numbers that it shows.
+        self._infos: list[dict[str, Any]] = [{} for _ in range(batch.num_envs)]
+        self._shown_score = np.zeros(batch.num_envs, dtype=np.int64)
+        self._shown_cards = np.zeros(batch.num_envs, dtype=np.int64)
+        self._shown_refused = np.zeros(batch.num_envs, dtype=np.bool_)
         self._start = time.time()
 
     def reset(self) -> VecEnvObs:
         """Start new games with the seeds and options set before; return the observations."""
         seeds = None if all(seed is None for seed in self._seeds) else self._seeds
-        observation, infos = self.batch.reset(seed=seeds, options=self._batch_options())
+        observation, _ = self.batch.reset(seed=seeds, options=self._batch_options())
         self._reset_seeds()
         self._reset_options()
-        self._lengths[:] = 0
-        self._codes = [code_of(number) for number in infos["deal"].tolist()]
-        self.reset_infos = self._single_infos(infos, self._codes)
-        for info in self.reset_infos:
-            del info["TimeLimit.truncated"]
+        self._begin(range(self.num_envs))
+        for shown in (self._shown_score, self._shown_cards, self._shown_refused):
+            shown[:] = 0
         return observation
 
     def _batch_options(self) -> dict[str, Any] | None:
@@ -132,50 +133,67 @@ class QuaranteVoleursVecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         """Step all games; return observations, rewards float32, dones bool, and infos."""
         assert self._actions is not None, "step_async comes first"
-        observation, rewards, terminated, truncated, infos = self.batch.step(self._actions)
+        batch = self.batch
+        # What follows is the batch's own step, without the infos of a vector environment.
+        arrays = batch._arrays
+        before, num_refused = batch._take(self._actions)
         self._lengths += 1
-        dones = terminated | truncated
-        ended = np.flatnonzero(dones).tolist()
-        final = infos.pop("final_info", None)
-        final_obs = infos.pop("final_obs", None)
-        singles = self._single_infos(infos, self._codes)
-        if ended:
-            elapsed = round(time.time() - self._start, 6)
-            final_infos = self._single_infos(
-                {name: final[name][ended] for name in _NUMBERS},
-                [self._codes[i] for i in ended],
-            )
-            for i, info in zip(ended, final_infos, strict=True):
-                info["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
-                info["terminal_observation"] = final_obs[i]
-                # The score of a game is the sum of its rewards.
-                score = round(float(info["score"]), 6)
-                info["episode"] = {"r": score, "l": int(self._lengths[i]), "t": elapsed}
-                self._codes[i] = code_of(int(infos["deal"][i]))
-                reset_info = singles[i]
-                del reset_info["TimeLimit.truncated"]
-                reset_info["deal"] = self._codes[i]
-                self.reset_infos[i] = reset_info
-                singles[i] = info
-            self._lengths[ended] = 0
-        return observation, rewards.astype(np.float32), dones, singles
+        rewards = arrays.reward.astype(np.float32)
+        dones = arrays.ended.copy()
+        changed = self._shown_refused
+        changed |= arrays.score != self._shown_score
+        changed |= arrays.foundation_cards != self._shown_cards
+        if num_refused:
+            refused = arrays.refusal != LEGAL
+            changed |= refused
+        for i in np.flatnonzero(changed).tolist():
+            info = self._infos[i]
+            info["score"] = int(arrays.score[i])
+            info["foundation_cards"] = int(arrays.foundation_cards[i])
+            info["refusal"] = REFUSALS[arrays.refusal[i]]
+        infos = list(map(dict.copy, self._infos))
+        for info, moves in zip(infos, arrays.moves.tolist(), strict=True):
+            info["moves"] = moves
+        if batch._num_ended:
+            ended = np.flatnonzero(dones).tolist()
+            self._finish(ended, infos)
+            batch._draw(dones)
+            batch._num_ended = 0
+            self._begin(ended)
+        np.copyto(self._shown_score, arrays.score)
+        np.copyto(self._shown_cards, arrays.foundation_cards)
+        self._shown_refused = refused if num_refused else np.zeros_like(dones)
+        if before is not None:
+            batch._watch(before)
+        return batch._observation(), rewards, dones, infos
 
-    @staticmethod
-    def _single_infos(infos: dict[str, Any], codes: Sequence[str]) -> list[dict[str, Any]]:
-        """One dict a game, of a batch's infos, without its mask."""
-        numbers = (infos[name].tolist() for name in _NUMBERS)
-        return [
-            {
-                "deal": code,
-                "score": score,
-                "moves": moves,
-                "foundation_cards": cards,
-                "won": won,
-                "refusal": refusal,
-                "TimeLimit.truncated": False,
+    def _finish(self, ended: Sequence[int], infos: list[dict[str, Any]]) -> None:
+        """Add to infos what the last one of an episode has, before the games are reset."""
+        arrays = self.batch._arrays
+        elapsed = round(time.time() - self._start, 6)
+        for i in ended:
+            info = infos[i]
+            info["won"] = bool(arrays.won[i])
+            info["TimeLimit.truncated"] = not arrays.terminated[i]
+            info["terminal_observation"] = self.batch._encoding.views(arrays.rows[i].copy())
+            # The score of a game is the sum of its rewards.
+            score = round(float(arrays.score[i]), 6)
+            info["episode"] = {"r": score, "l": int(self._lengths[i]), "t": elapsed}
+
+    def _begin(self, which: Sequence[int]) -> None:
+        """Take note of games that were just reset."""
+        for i in which:
+            info = {
+                "deal": code_of(int(self.batch._arrays.deal[i])),
+                "score": 0,
+                "moves": 0,
+                "foundation_cards": 0,
+                "won": False,
+                "refusal": "",
             }
-            for code, score, moves, cards, won, refusal in zip(codes, *numbers, strict=True)
-        ]
+            self.reset_infos[i] = info
+            self._infos[i] = {**info, "TimeLimit.truncated": False}
+            self._lengths[i] = 0
 
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""

@@ -397,6 +397,28 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
                 of shape (num_envs,); nothing has changed. In ``DISABLED`` mode also: a game that
                 ended was not reset.
         """
+        before, num_refused = self._take(actions)
+        arrays = self._arrays
+        rewards = arrays.reward.copy()
+        terminations = arrays.terminated.copy()
+        truncations = arrays.truncated.copy()
+        final: dict[str, Any] = {}
+        if self._num_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
+            ended = arrays.ended.copy()
+            final = self._final(ended, num_refused > 0)
+            self._draw(ended)
+            self._num_ended = 0
+        infos = final | self._infos(None, num_refused > 0)
+        if before is not None:
+            self._watch(before)
+        return self._observation(), rewards, terminations, truncations, infos
+
+    def _take(self, actions: Sequence[int] | np.ndarray) -> tuple[np.ndarray | None, int]:
+        """Step the games, as :meth:`step` says, but for the resets of ``SAME_STEP`` mode.
+
+        Returns:
+            The games before it where pictures will want them, and how many actions were refused.
+        """
         arrays = self._arrays
         idle = self._none_idle
         if not self._all_started:
@@ -415,23 +437,11 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             self._draw(idle)
 
         self._num_ended, num_refused = self._run_step(taken, idle)
-        rewards = arrays.reward.copy()
-        terminations = arrays.terminated.copy()
-        truncations = arrays.truncated.copy()
-        final: dict[str, Any] = {}
-        if self._num_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
-            ended = arrays.ended.copy()
-            final = self._final(ended, num_refused > 0)
-            self._draw(ended)
-            self._num_ended = 0
-        infos = final | self._infos(None, num_refused > 0)
-        if before is not None:
-            self._watch(before)
-        return self._observation(), rewards, terminations, truncations, infos
+        return before, num_refused
 
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""
-        return self._arrays.masks.astype(np.bool_)
+        return self._arrays.masks.copy().view(np.bool_)
 
     def render(self) -> tuple[Any, ...] | None:
         """Return every game as the render mode says.
