@@ -49,8 +49,12 @@ from qv_env.deals import HELD_OUT_FROM
 from qv_env.files import write_json, write_text
 
 CONFIG_FILE = "config.yaml"
+VERSIONS_FILE = "versions.json"
 LOG_FILE = "imitation.jsonl"
 VALUE_SCALE = 0.01  # as agents.config.RewardConfig has it; no values are learnt here
+
+_FIRST = 4  # minibatches' worth of answers, before which nothing is learnt
+_RECENT_BATCHES, _RECENT_GAMES = 200, 1_000  # that reports are of
 
 
 @dataclass(frozen=True)
@@ -155,131 +159,172 @@ class _Answers:
         return observation, torch.from_numpy(self._masks[places]), actions
 
 
-def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], None] = print) -> None:
+class Imitation:
+    """A run, one step of its games at a time.
+
+    Args:
+        config: The run.
+    """
+
+    def __init__(self, config: ImitationConfig) -> None:
+        self.config = config
+        torch.set_num_threads(config.torch_threads)
+        torch.set_float32_matmul_precision(config.matmul_precision)
+        torch.manual_seed(config.seed)
+        num_envs, variant = config.env.num_envs, config.env.variant()
+        self.policy = build_policy("table", vars(config.network), [], variant)
+        self.optimizer = torch.optim.Adam(
+            self.policy.parameters(), lr=config.learning_rate, eps=1e-5
+        )
+        self.teacher, self.student = make_player(config.teacher), PPOPlayer(self.policy, variant)
+        self.teacher.prepare(num_envs)
+        self.student.prepare(num_envs)
+        self.answers = _Answers(config.kept)
+        self._rng = np.random.default_rng(config.seed)
+        self._env = QuaranteVoleursVectorEnv(
+            num_envs,
+            max_episode_steps=config.env.max_episode_steps,
+            autoreset_mode=AutoresetMode.DISABLED,
+            num_threads=config.env.num_threads,
+            **variant,
+        )
+        self._observation: Any = None
+        self._masks = np.zeros(0, dtype=np.int8)
+        self._ended = np.ones(num_envs, dtype=np.bool_)
+        self._taught = np.ones(num_envs, dtype=np.bool_)  # whose games the teacher plays
+        self._learnt = 0
+        self._losses: list[tuple[float, float]] = []
+        self._scores: list[int] = []
+
+    def step(self) -> None:
+        """Make a move in each game, and note what the teacher says."""
+        if self._ended.any():
+            self._begin_games()
+        num_envs, taught = len(self._taught), self._taught
+        every_seat = np.arange(num_envs)
+        actions = np.zeros(num_envs, dtype=np.int64)
+        own = every_seat[~taught]
+        if own.size:
+            seen = _rows(self._observation, own)
+            actions[own] = self.student.act(own, seen, self._masks[own])
+        asked = taught | (self._rng.random(num_envs) < self.config.asked)
+        for seat in every_seat[asked & ~taught].tolist():
+            self.teacher.start(seat, self._generator())
+        seats = every_seat[asked]
+        seen, masks = _rows(self._observation, seats), self._masks[seats]
+        said = np.asarray(self.teacher.act(seats, seen, masks))
+        actions[taught] = said[taught[seats]]
+        self.answers.add(seen, masks != 0, said)
+        self._observation, _, terminated, truncated, info = self._env.step(actions)
+        self._masks = info["action_mask"]
+        self._ended = terminated | truncated
+        self._scores += info["score"][self._ended & ~taught].tolist()
+
+    def _begin_games(self) -> None:
+        config, ended = self.config, self._ended
+        deals = self._rng.integers(0, HELD_OUT_FROM, len(ended)).tolist()
+        options = {"reset_mask": ended.copy(), "deals": deals}
+        self._observation, _ = self._env.reset(options=options)
+        self._masks = self._env.action_masks().astype(np.int8)
+        self._taught[ended] = self.answers.total < config.teacher_part * config.answers
+        for seat in np.flatnonzero(ended).tolist():
+            self.teacher.start(seat, self._generator())
+            self.student.start(seat, self._generator())
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(int(self._rng.integers(1 << 62)))
+
+    def learn(self) -> None:
+        """Learn from as many minibatches as there are answers for; at first wait for a few."""
+        config = self.config
+        if self.answers.total < min(_FIRST * config.batch_size, config.kept, config.answers):
+            return
+        share = min(self.answers.total / config.answers, 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.learning_rate * (1 - 0.95 * share)
+        self.policy.set_training_mode(True)
+        while self._learnt + config.batch_size <= config.passes * self.answers.total:
+            self._learnt += config.batch_size
+            observation, masks, actions = self.answers.sample(config.batch_size, self._rng)
+            _, log_probs, _ = self.policy.evaluate_actions(observation, actions, masks)
+            loss = -log_probs.mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
+            self.optimizer.step()
+            self._losses.append((loss.item(), float(log_probs.detach().exp().mean())))
+
+    def report(self) -> dict[str, Any]:
+        """Return how it goes: over the last minibatches and games, and on held-out deals."""
+        losses = np.array(self._losses[-_RECENT_BATCHES:]).reshape(-1, 2).mean(axis=0)
+        own = self._scores[-_RECENT_GAMES:]
+        return {
+            "answers": self.answers.total,
+            "loss": round(float(losses[0]), 4),
+            "probability": round(float(losses[1]), 4),
+            "own_score": round(float(np.mean(own)), 2) if own else None,
+            **self._evaluate(),
+        }
+
+    def _evaluate(self) -> dict[str, Any]:
+        config, evaluation = self.config, self.config.evaluation
+        deals = suite(evaluation.suite)[: evaluation.limit]
+        variant = config.env.variant()
+        player = PPOPlayer(
+            self.policy, variant, evaluation.play, evaluation.temperature, VALUE_SCALE
+        )
+        episodes = list(play_deals(player, deals, seed=config.seed))
+        score = mean_interval([episode.score for episode in episodes])
+        return {
+            "suite": evaluation.suite,
+            "deals": len(episodes),
+            "mean_score": score.estimate,
+            "low": score.low,
+            "high": score.high,
+            "wins": sum(episode.won for episode in episodes),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the policy's file."""
+        config = self.config
+        save_policy(
+            self.policy, path, "table", vars(config.network), [], config.env.variant(), VALUE_SCALE
+        )
+
+
+def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], object] = print) -> None:
     """Do a run; write its files to a folder, which is made.
 
     Args:
         config: The run.
         folder: Where.
-        say: Takes lines for people.
+        say: Takes lines for people: those of ``imitation.jsonl``.
     """
-    torch.set_num_threads(config.torch_threads)
-    torch.set_float32_matmul_precision(config.matmul_precision)
-    torch.manual_seed(config.seed)
-    rng = np.random.default_rng(config.seed)
-    variant, num_envs = config.env.variant(), config.env.num_envs
-    network = vars(config.network)
-    policy = build_policy("table", network, [], variant)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
+    run = Imitation(config)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / CONFIG_FILE, yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
     commit, dirty = git_state()
     write_json(
-        folder / "versions.json",
+        folder / VERSIONS_FILE,
         {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
     )
-
-    env = QuaranteVoleursVectorEnv(
-        num_envs,
-        max_episode_steps=config.env.max_episode_steps,
-        autoreset_mode=AutoresetMode.DISABLED,
-        num_threads=config.env.num_threads,
-        **variant,
-    )
-    teacher, student = make_player(config.teacher), PPOPlayer(policy, variant)
-    teacher.prepare(num_envs)
-    student.prepare(num_envs)
-    answers = _Answers(config.kept)
-    taught = np.ones(num_envs, dtype=np.bool_)  # whose games the teacher plays
-    ended = np.ones(num_envs, dtype=np.bool_)
-    every_seat = np.arange(num_envs)
-    log: list[dict[str, Any]] = []
-    recent: list[tuple[float, float]] = []
-    scores: list[int] = []
     started = time.monotonic()
-    learnt = 0.0
-    next_evaluation = config.evaluation.every
-    observation: Any = None
-    masks: Any = None
-    while answers.total < config.answers:
-        if ended.any():
-            deals = rng.integers(0, HELD_OUT_FROM, num_envs).tolist()
-            observation, _ = env.reset(options={"reset_mask": ended.copy(), "deals": deals})
-            masks = env.action_masks().astype(np.int8)
-            taught[ended] = answers.total < config.teacher_part * config.answers
-            for seat in np.flatnonzero(ended).tolist():
-                teacher.start(seat, np.random.default_rng(int(rng.integers(1 << 62))))
-                student.start(seat, np.random.default_rng(int(rng.integers(1 << 62))))
-        actions = np.zeros(num_envs, dtype=np.int64)
-        own = every_seat[~taught]
-        if len(own):
-            actions[own] = student.act(own, _rows(observation, own), masks[own])
-        asked = taught | (rng.random(num_envs) < config.asked)
-        seats = every_seat[asked]
-        for seat in every_seat[asked & ~taught].tolist():
-            teacher.start(seat, np.random.default_rng(int(rng.integers(1 << 62))))
-        seen = _rows(observation, seats)
-        said = np.asarray(teacher.act(seats, seen, masks[seats]))
-        actions[taught] = said[taught[seats]]
-        answers.add(seen, masks[seats] != 0, said)
-        observation, _, terminated, truncated, info = env.step(actions)
-        masks = info["action_mask"]
-        ended = terminated | truncated
-        scores += info["score"][ended & ~taught].tolist()
-
-        if answers.total < min(4 * config.batch_size, config.kept):
-            continue
-        policy.set_training_mode(True)
-        while learnt + config.batch_size <= config.passes * answers.total:
-            learnt += config.batch_size
-            share = min(answers.total / config.answers, 1.0)
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * (1 - 0.95 * share)
-            shown, legal, right = answers.sample(config.batch_size, rng)
-            _, log_probs, _ = policy.evaluate_actions(shown, right, legal)
-            loss = -log_probs.mean()
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
-            optimizer.step()
-            recent.append((loss.item(), float(log_probs.detach().exp().mean())))
-        if answers.total >= min(next_evaluation, config.answers):
-            next_evaluation += config.evaluation.every
-            losses = np.array(recent[-200:]).mean(axis=0)
-            own_score = float(np.mean(scores[-1000:])) if scores else None
-            log.append(
-                {
-                    "answers": answers.total,
-                    "seconds": round(time.monotonic() - started, 1),
-                    "loss": round(float(losses[0]), 4),
-                    "probability": round(float(losses[1]), 4),
-                    "own_score": own_score,
-                    **_evaluate(config, policy, variant),
-                }
-            )
-            write_text(folder / LOG_FILE, "".join(json.dumps(row) + "\n" for row in log))
-            save_policy(policy, folder / POLICY_FILE, "table", network, [], variant, VALUE_SCALE)
-            say(json.dumps(log[-1]))
+    next_report = config.evaluation.every
+    lines: list[str] = []
+    while run.answers.total < config.answers:
+        run.step()
+        run.learn()
+        if run.answers.total >= min(next_report, config.answers):
+            next_report += config.evaluation.every
+            row = run.report() | {"seconds": round(time.monotonic() - started, 1)}
+            lines.append(json.dumps(row))
+            write_text(folder / LOG_FILE, "".join(line + "\n" for line in lines))
+            run.save(folder / POLICY_FILE)
+            say(lines[-1])
 
 
 def _rows(observation: dict[str, np.ndarray], seats: np.ndarray) -> dict[str, np.ndarray]:
     return {key: array[seats] for key, array in observation.items()}
-
-
-def _evaluate(config: ImitationConfig, policy: Any, variant: dict[str, Any]) -> dict[str, Any]:
-    evaluation = config.evaluation
-    deals = suite(evaluation.suite)[: evaluation.limit]
-    player = PPOPlayer(policy, variant, evaluation.play, evaluation.temperature, VALUE_SCALE)
-    episodes = list(play_deals(player, deals, seed=config.seed))
-    score = mean_interval([episode.score for episode in episodes])
-    return {
-        "suite": evaluation.suite,
-        "deals": len(episodes),
-        "mean_score": score.estimate,
-        "low": score.low,
-        "high": score.high,
-        "wins": sum(episode.won for episode in episodes),
-    }
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,0 +1,230 @@
+"""Imitation: a policy learns what another player would do, and PPO goes on from there."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from agents.config import ConfigError, load_configs, parse_config
+from agents.imitate import CONFIG_FILE, LOG_FILE, ImitationConfig, imitate, main
+from agents.networks import NetworkConfig
+from agents.players import make_player
+from agents.players.greedy import GreedyPlayer
+from agents.players.ppo import POLICY_FILE, load_policy
+from agents.train import Learner, RunError
+from qv_env import QuaranteVoleursVectorEnv
+from qv_env.deals import HELD_OUT_FROM
+
+SIZES = {"card": 8, "hidden": 24, "column": 16, "context": 24, "pair": 12}
+TINY = {
+    "name": "tiny",
+    "teacher": "greedy",
+    "answers": 600,
+    "kept": 500,
+    "batch_size": 64,
+    "network": SIZES,
+    "env": {"num_envs": 16, "max_episode_steps": 60},
+    "evaluation": {"limit": 4, "every": 300},
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+def config(tmp_path, *overrides, **changes):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump({**TINY, **changes}))
+    (only,) = load_configs(ImitationConfig, path, overrides)
+    return only
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A finished run: its folder, and what it said."""
+    place = tmp_path_factory.mktemp("imitation")
+    said = []
+    imitate(config(place), place / "run", said.append)
+    return place / "run", said
+
+
+def agreement(policy_folder, games=24, steps=60):
+    """In which part of greedy's positions a policy's likeliest action is greedy's."""
+    player, greedy = make_player(f"ppo:{policy_folder},play=argmax"), GreedyPlayer()
+    env = QuaranteVoleursVectorEnv(games, max_episode_steps=-1)
+    observation, _ = env.reset(options={"deals": list(range(5_000, 5_000 + games))})
+    seats, same = np.arange(games), []
+    player.prepare(games)
+    greedy.prepare(games)
+    for seat in seats.tolist():
+        greedy.start(seat, np.random.default_rng(0))
+        player.start(seat, np.random.default_rng(0))
+    for _ in range(steps):
+        masks = env.action_masks().astype(np.int8)
+        right = greedy.act(seats, observation, masks)
+        same.append(np.mean(player.act(seats, observation, masks) == right))
+        observation, *_ = env.step(right)
+    return float(np.mean(same))
+
+
+def test_what_a_run_leaves_behind(folder):
+    place, said = folder
+    settings = yaml.safe_load((place / CONFIG_FILE).read_text())
+    assert settings["teacher"] == "greedy"
+    assert settings["answers"] == 600
+    rows = [json.loads(line) for line in (place / LOG_FILE).read_text().splitlines()]
+    assert [json.loads(line) for line in said] == rows
+    assert len(rows) == 2
+    assert rows[0]["answers"] >= 300
+    assert rows[1]["answers"] >= 600
+    assert all(row["suite"] == "dev-200" and row["deals"] == 4 for row in rows)
+    assert rows[0]["own_score"] is None  # half of the answers: the teacher's own games
+    policy, about = load_policy(place / POLICY_FILE)
+    assert about["network"] == SIZES
+    assert about["env"]["memory"] is False
+    assert all(torch.isfinite(parameter).all() for parameter in policy.parameters())
+    assert "packages" in json.loads((place / "versions.json").read_text())
+
+
+def test_it_comes_to_agree_with_its_teacher(tmp_path, folder):
+    imitate(config(tmp_path, "answers=12_000", "kept=12_000", "passes=4"), tmp_path / "run", str)
+    assert agreement(tmp_path / "run") > max(agreement(folder[0]), 0.5) + 0.1
+
+
+def test_a_seed_gives_one_policy_and_another_seed_another(tmp_path, folder):
+    place, _ = folder
+    imitate(config(tmp_path), tmp_path / "same", str)
+    imitate(config(tmp_path, "seed=1"), tmp_path / "other", str)
+    first = (place / POLICY_FILE).read_bytes()
+    assert (tmp_path / "same" / POLICY_FILE).read_bytes() == first
+    assert (tmp_path / "other" / POLICY_FILE).read_bytes() != first
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_the_teacher_is_asked_in_its_own_games_first_and_then_in_a_part_of_the_policys(
+    tmp_path, monkeypatch, part
+):
+    asked, deals = [], []
+    act, reset = GreedyPlayer.act, QuaranteVoleursVectorEnv.reset
+
+    def counted(self, seats, observation, mask):
+        asked.append(len(seats))
+        return act(self, seats, observation, mask)
+
+    def noted(self, *, seed=None, options=None):
+        if self.num_envs == 16:  # not an evaluation's
+            deals.extend(deal for deal in options["deals"] if deal is not None)
+        return reset(self, seed=seed, options=options)
+
+    monkeypatch.setattr(GreedyPlayer, "act", counted)
+    monkeypatch.setattr(QuaranteVoleursVectorEnv, "reset", noted)
+    made = config(tmp_path, f"teacher_part={part}", "answers=3000", "asked=0.25", "kept=400")
+    imitate(made, tmp_path / "run", str)
+    assert sum(asked) >= 3000 > sum(asked[:-1])
+    taught = [count == 16 for count in asked]
+    if part == 1.0:
+        assert all(taught)
+    else:
+        assert np.mean(asked[-100:]) == pytest.approx(4, abs=1)
+        assert taught[0] == (part > 0)
+    # Half of the answers; each teacher's game that has begun then is played to its end.
+    if part == 0.5:
+        first = taught.index(False)
+        assert 1500 <= sum(asked[:first]) <= 1500 + 16 * 60
+    assert max(deals) < HELD_OUT_FROM
+
+
+def test_training_goes_on_from_the_policy_and_learns_values_first(folder):
+    place, _ = folder
+    run = parse_config(
+        {
+            "network": SIZES,
+            "torch_threads": 1,
+            "env": {"num_envs": 4, "max_episode_steps": 60},
+            "ppo": {"n_steps": 16, "batch_size": 32, "n_epochs": 1},
+            "initial_policy": str(place),
+            "value_only_steps": 64,
+        }
+    )
+    learner = Learner(run)
+    before = {key: value.clone() for key, value in learner.model.policy.state_dict().items()}
+    stored = load_policy(place)[0].state_dict()
+    assert all(torch.equal(before[key], stored[key]) for key in stored)
+
+    def changed():
+        now = learner.model.policy.state_dict()
+        return {key for key in now if not torch.equal(now[key], before[key])}
+
+    learner.iterate()
+    assert changed() == {key for key in before if ".value." in key}
+    learner.iterate()
+    assert changed() == set(before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": {**SIZES, "card": 9}}, "network: .*'card': 8.*this run .*'card': 9"),
+        ({"env": {"memory": True}}, "env: .*'memory': False.*this run .*'memory': True"),
+        ({"policy": "MultiInputPolicy"}, "policy: 'table', this run 'MultiInputPolicy'"),
+        ({"initial_policy": "no/such"}, "no/such/?.*: no such policy file"),
+    ],
+)
+def test_a_run_refuses_a_policy_of_another_make(folder, changes, message):
+    data = {"network": SIZES, "initial_policy": str(folder[0]), **changes}
+    with pytest.raises(RunError, match=f"initial_policy: .*{message}"):
+        Learner(parse_config(data))
+
+
+WRONG = [
+    ("seed=-1", "seed is in 0"),
+    ("teacher=nobody", "teacher: no player 'nobody'"),
+    ("teacher=plan", "env.memory is False, but plan needs True"),
+    ("answers=0", "answers is at least 1"),
+    ("teacher_part=1.1", "teacher_part is in 0..1"),
+    ("asked=0", "asked is above 0"),
+    ("kept=63", "kept is at least batch_size"),
+    ("batch_size=0", "batch_size is at least 1"),
+    ("passes=0", "passes is positive"),
+    ("learning_rate=0", "learning_rate is positive"),
+    ("torch_threads=0", "torch_threads is at least 1"),
+    ("matmul_precision=fast", "matmul_precision is one of highest"),
+    ("env.deals=dev-200", "env.deals cannot be chosen"),
+    ("network.card=0", "network.card is an integer"),
+    ("nonsense=1", "unknown key nonsense"),
+]
+
+
+@pytest.mark.parametrize(("override", "message"), WRONG)
+def test_bad_values_are_refused_by_name(tmp_path, override, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        config(tmp_path, override)
+    assert "tiny.yaml" in str(caught.value)
+
+
+def test_the_command_line(tmp_path, capsys):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(TINY))
+    command = [str(path), "answers=200", "seed=0..1", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    for seed in (0, 1):
+        assert (tmp_path / "out" / f"seed-{seed}" / POLICY_FILE).is_file()
+    assert main(command) == 2
+    assert "seed-0 holds files already" in capsys.readouterr().err
+    assert main([str(tmp_path / "none.yaml")]) == 2
+    assert "none.yaml" in capsys.readouterr().err
+
+
+def test_the_projects_config_is_one():
+    from tests.agents.test_config import ROOT
+
+    for path in sorted((ROOT / "configs" / "imitation").glob("*.yaml")):
+        (only,) = load_configs(ImitationConfig, path, [])
+        assert only.env.memory
+        assert isinstance(only.network, NetworkConfig)
