@@ -322,16 +322,19 @@ def read_results(path: str | Path) -> pd.DataFrame:
 
 
 def _times_beside(file: Path) -> dict[str, float]:
-    """The CPU seconds a deal of each player that the summary beside a file of rows knows."""
+    """The CPU seconds a deal of each player that a description beside a file of rows knows.
+
+    That is the summary of a benchmark's folder, or ``NAME.json`` beside ``NAME.jsonl.gz``.
+    """
+    name = file.name.removesuffix(".gz").removesuffix(".jsonl")
+    beside = file.parent / (SUMMARY if file.name.startswith(RESULTS) else f"{name}.json")
     try:
-        summary = json.loads((file.parent / SUMMARY).read_text(encoding="utf-8"))
-        entries = summary["players"]
-        times = {entry["player"]: entry["cpu_seconds_per_deal"] for entry in entries}
-    except (OSError, ValueError, KeyError, TypeError):
+        said = json.loads(beside.read_text(encoding="utf-8"))
+        times = {entry["player"]: entry["cpu_seconds_per_deal"]
+                 for entry in said.get("players", [said])}  # fmt: skip
+        return {str(name): float(time) for name, time in times.items() if time is not None}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-    if not file.name.startswith(RESULTS):
-        return {}
-    return {str(name): float(time) for name, time in times.items() if time is not None}
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
