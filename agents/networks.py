@@ -41,7 +41,7 @@ from qv_env.cards import NUM_KINDS
 _VALUE_HIDDEN = 128
 
 
-class _Weights(NamedTuple):
+class Weights(NamedTuple):
     """The network's parameters as compiled code and matrix products take them.
 
     Tables are multiplied by the layers that read their rows, and layers that read the same vector
@@ -69,8 +69,12 @@ class _Weights(NamedTuple):
     cards: Tensor
     cards_bias: Tensor
 
+    def detached(self) -> Weights:
+        """Return the same, cut off from autograd."""
+        return Weights(*(tensor.detach() for tensor in self))
 
-class _Looked(NamedTuple):
+
+class Looked(NamedTuple):
     """What :func:`agents.kernels.look` makes of observations."""
 
     column_index: np.ndarray
@@ -95,114 +99,167 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, rectify: bool
     return product.relu_() if rectify else product
 
 
-class _Trunk(torch.autograd.Function):
-    """All of the network but the moves' scores: ``ends``, ``heads`` and values.
+class Saved(NamedTuple):
+    """What the way back needs of the way forward."""
 
-    The weights' gradients are those that the plain forward pass gives, up to rounding.
+    hidden: Tensor
+    encoded: Tensor
+    middle: Tensor
+    context: Tensor
+    refined: Tensor
+    value_hidden: Tensor
+
+
+def trunk_forward(
+    weights: Weights, looked: Looked, at: HeadPlaces
+) -> tuple[Tensor, Tensor, Tensor, Saved]:
+    """Compute all of the network but the moves' scores, without autograd.
+
+    Args:
+        weights: Of :meth:`TableNetwork.weights`, detached.
+        looked: Of :meth:`TableNetwork.look`; its features are completed.
+        at: Where the heads' parts are.
+
+    Returns:
+        ``ends`` and ``heads``, as :mod:`agents.kernels` describes them, values (n,), and what
+        :func:`trunk_backward` needs.
     """
+    features = looked.features
+    n, column = len(features), len(weights.encoder)
+    hidden = features.new_empty(n, NUM_COLUMNS, weights.table.shape[1])
+    kernels.sum_columns(
+        weights.table.numpy(), weights.table_bias.numpy(), looked.column_index, hidden.numpy()
+    )
+    encoded = _linear(hidden.flatten(0, 1), weights.encoder, weights.encoder_bias, rectify=True)
+    kernels.pool(
+        encoded.view(n, NUM_COLUMNS, column).numpy(),
+        weights.rows.numpy(),
+        looked.other_index,
+        features.numpy(),
+    )
+    middle = _linear(features, weights.context_1, weights.context_1_bias, rectify=True)
+    context = _linear(middle, weights.context_2, weights.context_2_bias, rectify=True)
+    heads = _linear(context, weights.heads, weights.heads_bias)
+    refined = _linear(encoded, weights.refine, weights.refine_bias)
+    kernels.refine(refined.view(n, NUM_COLUMNS, column).numpy(), heads.numpy())
+    ends = _linear(refined, weights.ends, weights.ends_bias)
+    value_hidden = heads[:, at.value :].relu()
+    values = torch.addmv(weights.value_bias, value_hidden, weights.value[0])
+    saved = Saved(hidden, encoded, middle, context, refined, value_hidden)
+    return ends.view(n, NUM_COLUMNS, -1), heads, values, saved
+
+
+def trunk_backward(
+    weights: Weights,
+    looked: Looked,
+    at: HeadPlaces,
+    saved: Saved,
+    d_ends: Tensor,
+    d_heads: Tensor,
+    d_values: Tensor,
+    d_cards: Tensor,
+    d_cards_bias: Tensor,
+) -> Weights:
+    """Pass gradients back through :func:`trunk_forward`.
+
+    Args:
+        weights, looked, at, saved: As they were there.
+        d_ends, d_heads, d_values: Gradients of what it returned; ``d_heads`` is overwritten.
+        d_cards, d_cards_bias: Those of the weights that it does not use.
+
+    Returns:
+        The weights' gradients.
+    """
+    hidden, encoded, middle, context, refined, value_hidden = saved
+    features = looked.features
+    n, column = len(features), len(weights.encoder)
+    by_column = (n, NUM_COLUMNS, -1)
+
+    d_ends = d_ends.contiguous().flatten(0, 1)
+    d_refined = _linear(d_ends, weights.ends.t())
+    kernels.refine_back(
+        refined.view(by_column).numpy(), d_refined.view(by_column).numpy(), d_heads.numpy()
+    )
+    d_value_hidden = torch.outer(d_values, weights.value[0])
+    d_heads[:, at.value :] = torch.ops.aten.threshold_backward(d_value_hidden, value_hidden, 0)
+    d_heads_bias = d_heads.sum(dim=0)
+    d_context = _linear(d_heads, weights.heads.t())
+    d_context_2_bias = torch.zeros_like(weights.context_2_bias)
+    kernels.rectify_back(context.numpy(), d_context.numpy(), d_context_2_bias.numpy())
+    d_middle = _linear(d_context, weights.context_2.t())
+    d_context_1_bias = torch.zeros_like(weights.context_1_bias)
+    kernels.rectify_back(middle.numpy(), d_middle.numpy(), d_context_1_bias.numpy())
+    d_features = _linear(d_middle, weights.context_1.t())
+    d_encoded = _linear(d_refined, weights.refine.t())
+    d_encoder_bias = torch.zeros_like(weights.encoder_bias)
+    d_rows = torch.zeros_like(weights.rows)
+    kernels.pool_back(
+        encoded.view(by_column).numpy(),
+        looked.other_index,
+        features.numpy(),
+        d_features.numpy(),
+        d_encoded.view(by_column).numpy(),
+        d_encoder_bias.numpy(),
+        d_rows.numpy(),
+    )
+    d_hidden = _linear(d_encoded, weights.encoder.t()).view(by_column)
+    d_table = torch.zeros_like(weights.table)
+    d_table_bias = torch.zeros_like(weights.table_bias)
+    kernels.sum_columns_back(
+        looked.column_index,
+        hidden.numpy(),
+        d_hidden.numpy(),
+        d_table.numpy(),
+        d_table_bias.numpy(),
+    )
+    return Weights(
+        table=d_table,
+        table_bias=d_table_bias,
+        rows=d_rows,
+        encoder=_product_of_rows(d_encoded, hidden.flatten(0, 1)),
+        encoder_bias=d_encoder_bias,
+        context_1=_product_of_rows(d_middle, features),
+        context_1_bias=d_context_1_bias,
+        context_2=_product_of_rows(d_context, middle),
+        context_2_bias=d_context_2_bias,
+        heads=_product_of_rows(d_heads, context),
+        heads_bias=d_heads_bias,
+        refine=_product_of_rows(d_refined, encoded),
+        refine_bias=d_heads_bias[:column].clone(),
+        ends=_product_of_rows(d_ends, refined),
+        ends_bias=d_ends.sum(dim=0),
+        value=(d_values @ value_hidden).unsqueeze(0),
+        value_bias=d_values.sum().view(1),
+        cards=d_cards,
+        cards_bias=d_cards_bias,
+    )
+
+
+class _Trunk(torch.autograd.Function):
+    """:func:`trunk_forward` for autograd."""
 
     @staticmethod
     def forward(
-        ctx: Any, looked: _Looked, at: HeadPlaces, *tensors: Tensor
+        ctx: Any, looked: Looked, at: HeadPlaces, *tensors: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        weights = _Weights(*tensors, *tensors[:2])
-        features = looked.features
-        n, column = len(features), len(weights.encoder)
-        hidden = features.new_empty(n, NUM_COLUMNS, weights.table.shape[1])
-        kernels.sum_columns(
-            weights.table.numpy(), weights.table_bias.numpy(), looked.column_index, hidden.numpy()
-        )
-        encoded = _linear(hidden.flatten(0, 1), weights.encoder, weights.encoder_bias, rectify=True)
-        kernels.pool(
-            encoded.view(n, NUM_COLUMNS, column).numpy(),
-            weights.rows.numpy(),
-            looked.other_index,
-            features.numpy(),
-        )
-        middle = _linear(features, weights.context_1, weights.context_1_bias, rectify=True)
-        context = _linear(middle, weights.context_2, weights.context_2_bias, rectify=True)
-        heads = _linear(context, weights.heads, weights.heads_bias)
-        refined = _linear(encoded, weights.refine, weights.refine_bias)
-        kernels.refine(refined.view(n, NUM_COLUMNS, column).numpy(), heads.numpy())
-        ends = _linear(refined, weights.ends, weights.ends_bias)
-        value_hidden = heads[:, at.value :].relu()
-        values = torch.addmv(weights.value_bias, value_hidden, weights.value[0])
+        ends, heads, values, saved = trunk_forward(Weights(*tensors), looked, at)
         ctx.looked, ctx.at = looked, at
-        ctx.save_for_backward(*tensors, hidden, encoded, middle, context, refined, value_hidden)
-        return ends.view(n, NUM_COLUMNS, -1), heads, values
+        ctx.save_for_backward(*tensors, *saved)
+        return ends, heads, values
 
     @staticmethod
     @once_differentiable
     def backward(
         ctx: Any, d_ends: Tensor, d_heads: Tensor, d_values: Tensor
     ) -> tuple[Tensor | None, ...]:
-        *tensors, hidden, encoded, middle, context, refined, value_hidden = ctx.saved_tensors
-        weights = _Weights(*tensors, *tensors[:2])
-        looked, at = ctx.looked, ctx.at
-        features = looked.features
-        n, column = len(features), len(weights.encoder)
-        by_column = (n, NUM_COLUMNS, -1)
-
-        d_ends = d_ends.contiguous().flatten(0, 1)
-        d_refined = _linear(d_ends, weights.ends.t())
-        d_heads = d_heads.clone(memory_format=torch.contiguous_format)
-        kernels.refine_back(
-            refined.view(by_column).numpy(), d_refined.view(by_column).numpy(), d_heads.numpy()
-        )
-        d_value_hidden = torch.outer(d_values, weights.value[0])
-        d_heads[:, at.value :] = torch.ops.aten.threshold_backward(d_value_hidden, value_hidden, 0)
-        d_heads_bias = d_heads.sum(dim=0)
-        d_context = _linear(d_heads, weights.heads.t())
-        d_context_2_bias = torch.zeros_like(weights.context_2_bias)
-        kernels.rectify_back(context.numpy(), d_context.numpy(), d_context_2_bias.numpy())
-        d_middle = _linear(d_context, weights.context_2.t())
-        d_context_1_bias = torch.zeros_like(weights.context_1_bias)
-        kernels.rectify_back(middle.numpy(), d_middle.numpy(), d_context_1_bias.numpy())
-        d_features = _linear(d_middle, weights.context_1.t())
-        d_encoded = _linear(d_refined, weights.refine.t())
-        d_encoder_bias = torch.zeros_like(weights.encoder_bias)
-        d_rows = torch.zeros_like(weights.rows)
-        kernels.pool_back(
-            encoded.view(by_column).numpy(),
-            looked.other_index,
-            features.numpy(),
-            d_features.numpy(),
-            d_encoded.view(by_column).numpy(),
-            d_encoder_bias.numpy(),
-            d_rows.numpy(),
-        )
-        d_hidden = _linear(d_encoded, weights.encoder.t()).view(by_column)
-        d_table = torch.zeros_like(weights.table)
-        d_table_bias = torch.zeros_like(weights.table_bias)
-        kernels.sum_columns_back(
-            looked.column_index,
-            hidden.numpy(),
-            d_hidden.numpy(),
-            d_table.numpy(),
-            d_table_bias.numpy(),
-        )
-        gradients = _Weights(
-            table=d_table,
-            table_bias=d_table_bias,
-            rows=d_rows,
-            encoder=_product_of_rows(d_encoded, hidden.flatten(0, 1)),
-            encoder_bias=d_encoder_bias,
-            context_1=_product_of_rows(d_middle, features),
-            context_1_bias=d_context_1_bias,
-            context_2=_product_of_rows(d_context, middle),
-            context_2_bias=d_context_2_bias,
-            heads=_product_of_rows(d_heads, context),
-            heads_bias=d_heads_bias,
-            refine=_product_of_rows(d_refined, encoded),
-            refine_bias=d_heads_bias[:column],
-            ends=_product_of_rows(d_ends, refined),
-            ends_bias=d_ends.sum(dim=0),
-            value=(d_values @ value_hidden).unsqueeze(0),
-            value_bias=d_values.sum().view(1),
-            cards=d_table,
-            cards_bias=d_table_bias,
-        )
-        return None, None, *gradients[:-2]
+        tensors = ctx.saved_tensors
+        weights, saved = Weights(*tensors[: -len(Saved._fields)]), tensors[-len(Saved._fields) :]
+        gradients = trunk_backward(
+            weights, ctx.looked, ctx.at, Saved(*saved),
+            d_ends, d_heads.clone(memory_format=torch.contiguous_format), d_values,
+            torch.zeros_like(weights.cards), torch.zeros_like(weights.cards_bias),
+        )  # fmt: skip
+        return None, None, *gradients
 
 
 def _product_of_rows(one: Tensor, other: Tensor) -> Tensor:
@@ -220,37 +277,88 @@ class _AllScores(torch.autograd.Function):
         heads: Tensor,
         cards: Tensor,
         bias: Tensor,
-        other_index: np.ndarray,
+        looked: Looked,
         at: HeadPlaces,
         scale: float,
         num_actions: int,
     ) -> Tensor:
-        ctx.save_for_backward(ends, heads, cards, bias)
-        ctx.rest = other_index, at, scale
+        ctx.scorer = scorer_of(ends, heads, cards, bias, looked, at, scale)
         logits = heads.new_empty(len(heads), num_actions)
-        kernels.score_all(
-            ends.numpy(), heads.numpy(), cards.numpy(), bias.numpy(), other_index, at, scale,
-            logits.numpy(),
-        )  # fmt: skip
+        arguments = [*ctx.scorer, logits.numpy()]
+        kernels.score_all(*arguments)
         return logits
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_logits: Tensor) -> tuple[Tensor | None, ...]:
-        inputs = ctx.saved_tensors
-        gradients = _new_gradients(*inputs)
+        gradients = _new_gradients(*(torch.from_numpy(array) for array in ctx.scorer[:4]))
         arguments = [
-            *(tensor.numpy() for tensor in inputs),
-            *ctx.rest,
+            *ctx.scorer,
             d_logits.contiguous().numpy(),
-            *(tensor.numpy() for tensor in gradients),
+            *(gradient.numpy() for gradient in gradients),
         ]
         kernels.score_all_back(*arguments)
         return *gradients, None, None, None, None
 
 
+class Evaluated(NamedTuple):
+    """What :func:`agents.kernels.evaluate` finds; its documentation describes the arrays."""
+
+    log_probs: np.ndarray
+    entropies: np.ndarray
+    starts: np.ndarray
+    legal_actions: np.ndarray
+    legal_log_probs: np.ndarray
+
+
+def evaluate_forward(scorer: list[Any], masks: np.ndarray, actions: np.ndarray) -> Evaluated:
+    """Evaluate actions; without autograd.
+
+    Args:
+        scorer: The first arguments of :func:`agents.kernels.score_all`, up to ``scale``.
+        masks: bool (n, num_actions).
+        actions: int64 (n,).
+    """
+    n, real = len(masks), scorer[0].dtype
+    found = Evaluated(
+        np.empty(n, dtype=real),
+        np.empty(n, dtype=real),
+        np.empty(n + 1, dtype=np.int64),
+        np.empty(masks.size, dtype=np.int16),
+        np.empty(masks.size, dtype=real),
+    )
+    arguments = [*scorer, masks, actions, *found]
+    kernels.evaluate(*arguments)
+    return found
+
+
+def evaluate_backward(
+    scorer: list[Any],
+    actions: np.ndarray,
+    found: Evaluated,
+    d_log_probs: np.ndarray,
+    d_entropies: np.ndarray,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Pass gradients back through :func:`evaluate_forward`.
+
+    Args:
+        scorer, actions, found: As they were there.
+        d_log_probs, d_entropies: Gradients of its first two arrays.
+
+    Returns:
+        Gradients of the first four of ``scorer``.
+    """
+    gradients = _new_gradients(*(torch.from_numpy(array) for array in scorer[:4]))
+    arguments = [
+        *scorer, actions, *found[1:], d_log_probs, d_entropies,
+        *(gradient.numpy() for gradient in gradients),
+    ]  # fmt: skip
+    kernels.evaluate_back(*arguments)
+    return gradients
+
+
 class _Evaluate(torch.autograd.Function):
-    """Log-probabilities and entropies of legal moves; see :func:`agents.kernels.evaluate`."""
+    """:func:`evaluate_forward` for autograd."""
 
     @staticmethod
     def forward(
@@ -259,45 +367,46 @@ class _Evaluate(torch.autograd.Function):
         heads: Tensor,
         cards: Tensor,
         bias: Tensor,
-        other_index: np.ndarray,
+        looked: Looked,
         at: HeadPlaces,
         scale: float,
         masks: np.ndarray,
         actions: np.ndarray,
     ) -> tuple[Tensor, Tensor]:
-        n = len(heads)
-        log_probs, entropies = heads.new_empty(n), heads.new_empty(n)
-        starts = np.empty(n + 1, dtype=np.int64)
-        legal_actions = np.empty(masks.size, dtype=np.int16)
-        legal_log_probs = np.empty(masks.size, dtype=log_probs.numpy().dtype)
-        ctx.rest = other_index, at, scale
-        kernels.evaluate(
-            ends.numpy(), heads.numpy(), cards.numpy(), bias.numpy(), other_index, at, scale,
-            masks, actions, log_probs.numpy(), entropies.numpy(),
-            starts, legal_actions, legal_log_probs,
-        )  # fmt: skip
-        ctx.save_for_backward(ends, heads, cards, bias)
-        ctx.found = actions, entropies.numpy(), starts, legal_actions, legal_log_probs
-        return log_probs, entropies
+        ctx.scorer = scorer_of(ends, heads, cards, bias, looked, at, scale)
+        ctx.actions, ctx.found = actions, evaluate_forward(ctx.scorer, masks, actions)
+        return torch.from_numpy(ctx.found.log_probs), torch.from_numpy(ctx.found.entropies.copy())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_log_probs: Tensor, d_entropies: Tensor) -> tuple[Tensor | None, ...]:
-        inputs = ctx.saved_tensors
-        gradients = _new_gradients(*inputs)
-        arguments = [
-            *(tensor.numpy() for tensor in inputs),
-            *ctx.rest,
-            *ctx.found,
+        gradients = evaluate_backward(
+            ctx.scorer,
+            ctx.actions,
+            ctx.found,
             d_log_probs.contiguous().numpy(),
             d_entropies.contiguous().numpy(),
-            *(tensor.numpy() for tensor in gradients),
-        ]
-        kernels.evaluate_back(*arguments)
+        )
         return *gradients, None, None, None, None, None
 
 
-def _new_gradients(ends: Tensor, heads: Tensor, cards: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+def scorer_of(
+    ends: Tensor,
+    heads: Tensor,
+    cards: Tensor,
+    bias: Tensor,
+    looked: Looked,
+    at: HeadPlaces,
+    scale: float,
+) -> list[Any]:
+    """Return the first arguments of :func:`agents.kernels.score_all`."""
+    tensors = (ends, heads, cards, bias)
+    return [*(tensor.detach().numpy() for tensor in tensors), looked.other_index, at, scale]
+
+
+def _new_gradients(
+    ends: Tensor, heads: Tensor, cards: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return (
         torch.empty_like(ends),
         torch.zeros_like(heads),
@@ -377,7 +486,7 @@ class TableNetwork(nn.Module):
         self.value = nn.Sequential(nn.Linear(context, _VALUE_HIDDEN), nn.ReLU(), value)
         self.scale = config.pair**-0.5
         sizes = [column, config.pair, config.pair, config.pair, 1, _VALUE_HIDDEN]
-        self._at = HeadPlaces(*np.cumsum(sizes).tolist())
+        self.at = HeadPlaces(*np.cumsum(sizes).tolist())
         self._numbers_at = 2 * column + card  # where the numbers among the features begin
         self._num_features = features
         for layer in (self.draw, value):  # start near uniform play and value 0
@@ -405,17 +514,22 @@ class TableNetwork(nn.Module):
         """
         if not self.compiled:
             return self.plain_forward(observation)
-        weights = self._weights()
-        looked = self._look(observation)
-        ends, heads, values = _Trunk.apply(looked, self._at, *weights[:-2])
+        weights = self.weights()
+        looked = self.look(observation)
+        ends, heads, values = _Trunk.apply(looked, self.at, *weights)
         logits = _AllScores.apply(
             ends, heads, weights.cards, weights.cards_bias,
-            looked.other_index, self._at, self.scale, len(self._pairs),
+            looked, self.at, self.scale, len(self._pairs),
         )  # fmt: skip
         return logits, values
 
+    @torch.no_grad()
     def choose(
-        self, observation: Mapping[str, Tensor], masks: np.ndarray, uniforms: np.ndarray
+        self,
+        observation: Mapping[str, Tensor],
+        masks: np.ndarray,
+        uniforms: np.ndarray,
+        weights: Weights | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Draw actions, without gradients; with compiled code alone.
 
@@ -425,6 +539,7 @@ class TableNetwork(nn.Module):
                 be.
             uniforms: float64 (n,) in [0, 1), one random number a game; or (0,) for the likeliest
                 actions.
+            weights: What :meth:`weights` returns, detached, where the caller has it.
 
         Returns:
             Actions int64 (n,), their log-probabilities (n,) and values (n,).
@@ -432,17 +547,17 @@ class TableNetwork(nn.Module):
         Raises:
             ValueError: The network gives no numbers; training has diverged.
         """
-        with torch.no_grad():
-            weights = self._weights()
-            looked = self._look(observation)
-            ends, heads, values = _Trunk.apply(looked, self._at, *weights[:-2])
+        if weights is None:
+            weights = self.weights()
+        looked = self.look(observation)
+        ends, heads, values, _ = trunk_forward(weights.detached(), looked, self.at)
+        scorer = scorer_of(
+            ends, heads, weights.cards, weights.cards_bias, looked, self.at, self.scale
+        )
         actions = torch.empty(len(values), dtype=torch.int64)
         log_probs = torch.empty_like(values)
-        kernels.choose(
-            ends.numpy(), heads.numpy(), weights.cards.numpy(), weights.cards_bias.detach().numpy(),
-            looked.other_index, self._at, self.scale,
-            masks, uniforms, actions.numpy(), log_probs.numpy(),
-        )  # fmt: skip
+        arguments = [*scorer, masks, uniforms, actions.numpy(), log_probs.numpy()]
+        kernels.choose(*arguments)
         if not torch.isfinite(log_probs).all():
             raise ValueError("the network's scores are no numbers: training has diverged")
         return actions, log_probs, values
@@ -461,16 +576,17 @@ class TableNetwork(nn.Module):
         Returns:
             The actions' log-probabilities (n,), the distributions' entropies (n,), values (n,).
         """
-        weights = self._weights()
-        looked = self._look(observation)
-        ends, heads, values = _Trunk.apply(looked, self._at, *weights[:-2])
+        weights = self.weights()
+        looked = self.look(observation)
+        ends, heads, values = _Trunk.apply(looked, self.at, *weights)
         log_probs, entropies = _Evaluate.apply(
             ends, heads, weights.cards, weights.cards_bias,
-            looked.other_index, self._at, self.scale, masks, actions,
+            looked, self.at, self.scale, masks, actions,
         )  # fmt: skip
         return log_probs, entropies, values
 
-    def _look(self, observation: Mapping[str, Tensor]) -> _Looked:
+    def look(self, observation: Mapping[str, Tensor]) -> Looked:
+        """Return observations, as for :meth:`forward`, as compiled code takes them."""
         n = len(observation["columns"])
         arrays: list[Any] = [
             observation[key].to("cpu", torch.uint8).contiguous().numpy()
@@ -486,9 +602,10 @@ class TableNetwork(nn.Module):
         features = self.rows.new_empty(n, self._num_features, device="cpu")
         arrays += [column_index, other_index, features.numpy(), self._numbers_at]
         kernels.look(*arrays)
-        return _Looked(column_index, other_index, features)
+        return Looked(column_index, other_index, features)
 
-    def _weights(self) -> _Weights:
+    def weights(self) -> Weights:
+        """Return the parameters as compiled code takes them; autograd goes back from there."""
         reader, encoder = _linear_layers(self.encoder)
         first, second = _linear_layers(self.context)
         value_hidden, value = _linear_layers(self.value)
@@ -497,7 +614,7 @@ class TableNetwork(nn.Module):
             self.refine_context, self.pile_source, self.foundation_target, self.draw, value_hidden
         ]  # fmt: skip
         ends = [self.column_source, self.column_target]
-        return _Weights(
+        return Weights(
             table=torch.matmul(self.rows, slots).flatten(0, 1),
             table_bias=reader.bias,
             rows=self.rows,
@@ -528,7 +645,7 @@ class TableNetwork(nn.Module):
         Returns:
             As :meth:`forward`.
         """
-        looked = self._look(observation)
+        looked = self.look(observation)
         device = self.rows.device
         starts = torch.arange(SLOTS).repeat_interleave(CARD_ROWS)[: kernels.COLUMN_ROWS] * ROWS
         index = torch.from_numpy(looked.column_index.astype(np.int64)) - starts

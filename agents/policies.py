@@ -82,8 +82,11 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
         )  # fmt: skip
         # SB3's default extractor flattens observations; the network reads them as they are.
         del self.features_extractor, self.pi_features_extractor, self.vf_features_extractor
+        keywords = dict(self.optimizer_kwargs)
+        if self.optimizer_class is torch.optim.Adam:
+            keywords.setdefault("fused", True)  # one pass over all parameters
         self.optimizer = self.optimizer_class(
-            self.network.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
+            self.network.parameters(), lr=lr_schedule(1), **keywords
         )
 
     def forward(

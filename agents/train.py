@@ -19,6 +19,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ from agents.players.ppo import (
     policy_class_of,
     save_policy,
 )
+from agents.policies import TablePolicy
+from agents.ppo import TablePPO
 from agents.provenance import git_state, package_versions
 from agents.recording import record_deals
 from agents.stats import mean_interval, proportion_interval
@@ -90,7 +93,21 @@ class LearnerReward(VecEnvWrapper):
     def step_wait(self) -> VecEnvStepReturn:
         """Finish a step; see VecEnv."""
         observation, rewards, dones, infos = self.venv.step_wait()
-        return observation, rewards * self._scale - self._step_cost, dones, infos
+        return observation, self._paid(rewards), dones, infos
+
+    def advance(
+        self, actions: np.ndarray
+    ) -> tuple[VecEnvObs, np.ndarray, np.ndarray, dict[int, dict[str, Any]]]:
+        """Step without infos of games that go on; see QuaranteVoleursVecEnv."""
+        observation, rewards, dones, finals = self.venv.advance(actions)
+        return observation, self._paid(rewards), dones, finals
+
+    def action_masks(self) -> np.ndarray:
+        """Return which actions are legal now: bool (num_envs, num_actions)."""
+        return self.venv.action_masks()
+
+    def _paid(self, rewards: np.ndarray) -> np.ndarray:
+        return rewards * self._scale - self._step_cost
 
 
 class _Silent(BaseCallback):
@@ -127,7 +144,10 @@ class Learner:
         policy_class, policy_kwargs = policy_class_of(
             config.policy, vars(config.network), config.net_arch
         )
-        self.model = MaskablePPO(
+        algorithm: Callable[..., MaskablePPO] = MaskablePPO
+        if policy_class is TablePolicy:
+            algorithm = partial(TablePPO, num_threads=config.torch_threads)
+        self.model = algorithm(
             policy_class,
             env,
             learning_rate=self._learning_rate,

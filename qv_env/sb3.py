@@ -94,7 +94,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         super().__init__(batch.num_envs, batch.single_observation_space, batch.single_action_space)
         self._actions: np.ndarray | None = None
         self._lengths = np.zeros(batch.num_envs, dtype=np.int64)
-        # Each game's info as it stands (but for `moves`), and the numbers that it shows.
+        # Each game's info when infos were last asked for (but for `moves`), and what it shows.
         self._infos: list[dict[str, Any]] = [{} for _ in range(batch.num_envs)]
         self._shown_score = np.zeros(batch.num_envs, dtype=np.int64)
         self._shown_cards = np.zeros(batch.num_envs, dtype=np.int64)
@@ -108,8 +108,6 @@ class QuaranteVoleursVecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         self._begin(range(self.num_envs))
-        for shown in (self._shown_score, self._shown_cards, self._shown_refused):
-            shown[:] = 0
         return observation
 
     def _batch_options(self) -> dict[str, Any] | None:
@@ -133,52 +131,92 @@ class QuaranteVoleursVecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         """Step all games; return observations, rewards float32, dones bool, and infos."""
         assert self._actions is not None, "step_async comes first"
+        infos: list[dict[str, Any]] = []
+        observation, rewards, dones, finals = self._advance(self._actions, infos)
+        for i, info in finals.items():
+            infos[i] = info
+        return observation, rewards, dones, infos
+
+    def advance(
+        self, actions: np.ndarray
+    ) -> tuple[VecEnvObs, np.ndarray, np.ndarray, dict[int, dict[str, Any]]]:
+        """Step all games as ``step`` does, without infos of those that go on.
+
+        Args:
+            actions: Integers (num_envs,).
+
+        Returns:
+            Observations, rewards float32 (num_envs,), dones bool (num_envs,), and the infos of the
+            games that ended, by their numbers.
+        """
+        return self._advance(actions, None)
+
+    def _advance(
+        self, actions: np.ndarray, infos: list[dict[str, Any]] | None
+    ) -> tuple[VecEnvObs, np.ndarray, np.ndarray, dict[int, dict[str, Any]]]:
+        """Step all games; put their infos into a list, if any, where those that end are blanks."""
+        # This is the batch's own step, without the infos of a vector environment.
         batch = self.batch
-        # What follows is the batch's own step, without the infos of a vector environment.
-        arrays = batch._arrays
-        before, num_refused = batch._take(self._actions)
+        before, num_refused = batch._take(actions)
         self._lengths += 1
-        rewards = arrays.reward.astype(np.float32)
-        dones = arrays.ended.copy()
+        rewards = batch._arrays.reward.astype(np.float32)
+        dones = batch._arrays.ended.copy()
+        if infos is not None:
+            infos += self._current_infos(num_refused)
+        finals = {}
+        if batch._num_ended:
+            ended = np.flatnonzero(dones).tolist()
+            finals = self._final_infos(ended)
+            batch._draw(dones)
+            batch._num_ended = 0
+            self._begin(ended)
+        if before is not None:
+            batch._watch(before)
+        return batch._observation(), rewards, dones, finals
+
+    def _current_infos(self, num_refused: int) -> list[dict[str, Any]]:
+        """The infos of all games as if none had ended: copies of those that are kept up to date."""
+        arrays = self.batch._arrays
         changed = self._shown_refused
         changed |= arrays.score != self._shown_score
         changed |= arrays.foundation_cards != self._shown_cards
         if num_refused:
-            refused = arrays.refusal != LEGAL
-            changed |= refused
+            self._shown_refused = arrays.refusal != LEGAL
+            changed |= self._shown_refused
+        else:
+            self._shown_refused = np.zeros_like(changed)
         for i in np.flatnonzero(changed).tolist():
             info = self._infos[i]
             info["score"] = int(arrays.score[i])
             info["foundation_cards"] = int(arrays.foundation_cards[i])
             info["refusal"] = REFUSALS[arrays.refusal[i]]
+        np.copyto(self._shown_score, arrays.score)
+        np.copyto(self._shown_cards, arrays.foundation_cards)
         infos = list(map(dict.copy, self._infos))
         for info, moves in zip(infos, arrays.moves.tolist(), strict=True):
             info["moves"] = moves
-        if batch._num_ended:
-            ended = np.flatnonzero(dones).tolist()
-            self._finish(ended, infos)
-            batch._draw(dones)
-            batch._num_ended = 0
-            self._begin(ended)
-        np.copyto(self._shown_score, arrays.score)
-        np.copyto(self._shown_cards, arrays.foundation_cards)
-        self._shown_refused = refused if num_refused else np.zeros_like(dones)
-        if before is not None:
-            batch._watch(before)
-        return batch._observation(), rewards, dones, infos
+        return infos
 
-    def _finish(self, ended: Sequence[int], infos: list[dict[str, Any]]) -> None:
-        """Add to infos what the last one of an episode has, before the games are reset."""
+    def _final_infos(self, ended: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """The last infos of games that ended and were not reset yet, by their numbers."""
         arrays = self.batch._arrays
         elapsed = round(time.time() - self._start, 6)
+        finals = {}
         for i in ended:
-            info = infos[i]
-            info["won"] = bool(arrays.won[i])
-            info["TimeLimit.truncated"] = not arrays.terminated[i]
-            info["terminal_observation"] = self.batch._encoding.views(arrays.rows[i].copy())
-            # The score of a game is the sum of its rewards.
-            score = round(float(arrays.score[i]), 6)
-            info["episode"] = {"r": score, "l": int(self._lengths[i]), "t": elapsed}
+            score = int(arrays.score[i])
+            finals[i] = {
+                "deal": self._infos[i]["deal"],
+                "score": score,
+                "moves": int(arrays.moves[i]),
+                "foundation_cards": int(arrays.foundation_cards[i]),
+                "won": bool(arrays.won[i]),
+                "refusal": REFUSALS[arrays.refusal[i]],
+                "TimeLimit.truncated": not arrays.terminated[i],
+                "terminal_observation": self.batch._encoding.views(arrays.rows[i].copy()),
+                # The score of a game is the sum of its rewards.
+                "episode": {"r": float(score), "l": int(self._lengths[i]), "t": elapsed},
+            }
+        return finals
 
     def _begin(self, which: Sequence[int]) -> None:
         """Take note of games that were just reset."""
@@ -194,6 +232,8 @@ class QuaranteVoleursVecEnv(VecEnv):
             self.reset_infos[i] = info
             self._infos[i] = {**info, "TimeLimit.truncated": False}
             self._lengths[i] = 0
+            self._shown_score[i] = 0
+            self._shown_cards[i] = 0
 
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""

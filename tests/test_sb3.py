@@ -307,6 +307,49 @@ def test_a_copy_made_in_mid_game_goes_on_as_the_original_would(way):
     twin.close()
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_steps_without_infos_are_the_same_steps(variant):
+    # They take turns with steps with infos, so that neither can leave the other out of date.
+    keywords = {"seed": 3, "max_episode_steps": 9, **variant}
+    env, twin = make_sb3_env(4, **keywords), make_sb3_env(4, **keywords)
+    env.reset()
+    twin.reset()
+    rng = random.Random(2)
+    order = np.random.default_rng(2)
+    refused = 0
+    for _ in range(80):
+        actions = np.array([
+            rng.choice(np.flatnonzero(mask)) if rng.random() < 0.7 else rng.randrange(len(mask))
+            for mask in env.action_masks()
+        ])  # fmt: skip
+        *theirs, infos = twin.step(actions)
+        infos = without_time(infos)
+        refused += sum(info["refusal"] != "" for info in infos)
+        if order.random() < 0.5:
+            *ours, finals = env.advance(actions)
+            assert list(finals) == np.flatnonzero(theirs[2]).tolist()
+            assert_same(without_time(list(finals.values())), [infos[i] for i in finals])
+        else:
+            *ours, own = env.step(actions)
+            assert_same(without_time(own), infos)
+        assert_same(ours, theirs)
+        assert_same(env.reset_infos, twin.reset_infos)
+    assert refused > 20
+
+
+def test_infos_belong_to_whoever_asked_for_them():
+    env = make_sb3_env(2, seed=0)
+    env.reset()
+    *_, first = env.step(np.zeros(2, dtype=int))
+    kept = copy.deepcopy(first)
+    first[0]["mine"] = first[0]["score"] = 7
+    *_, second = env.step(np.zeros(2, dtype=int))
+    assert "mine" not in second[0]
+    assert second[0]["score"] == second[1]["score"] == 0
+    assert [info["moves"] for info in second] == [2, 2]
+    assert first[1] == kept[1]
+
+
 # ------------------------------------------------------------------------------------- algorithms
 
 

@@ -84,7 +84,8 @@ def plain(value):
     if isinstance(value, dict):
         return {str(key): plain(inner) for key, inner in value.items() if key != "t"}
     if hasattr(value, "batch"):  # the environment
-        return [plain(list(value.batch._arrays)), value._codes, value._lengths]
+        codes = [info["deal"] for info in value._infos]
+        return [plain(list(value.batch._arrays)), codes, value._lengths]
     if not isinstance(value, str) and hasattr(value, "__iter__") and not hasattr(value, "dtype"):
         return [plain(inner) for inner in value]
     if isinstance(value, np.ndarray) and value.dtype.fields:
@@ -270,13 +271,13 @@ def test_deals_come_from_the_configs_pool():
 def test_the_learner_is_paid_by_the_config_and_reports_keep_the_score(scale, cost):
     learner = Learner(tiny(reward={"scale": scale, "step_cost": cost}, ppo={"gamma": 0.9}))
     model, games = learner.model, learner._games.venv
-    steps, step_wait = [], games.step_wait
+    steps, advance = [], games.advance
 
-    def watched():
-        steps.append(step_wait())
+    def watched(actions):
+        steps.append(advance(actions))
         return steps[-1]
 
-    games.step_wait = watched
+    games.advance = watched
     with torch.no_grad():
         model.collect_rollouts(model.env, learner._callback, model.rollout_buffer, 16)
         truncated = scores = 0
@@ -298,7 +299,7 @@ def test_the_learner_is_paid_by_the_config_and_reports_keep_the_score(scale, cos
     assert truncated >= 4
     assert scores > 0
     told = [episode["r"] for episode in model.ep_info_buffer]
-    assert told == [i["episode"]["r"] for _, _, _, infos in steps for i in infos if "episode" in i]
+    assert told == [final["episode"]["r"] for *_, finals in steps for final in finals.values()]
 
 
 def test_evaluations_report_the_score(tmp_path):
