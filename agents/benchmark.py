@@ -404,6 +404,8 @@ def play_into(
             for name in reversed(FILES):
                 (folder / name).unlink(missing_ok=True)
             write_json(folder / PLAN, _plan_file(plan, command))
+        elif _read_plan(folder)["git_commit"] != git_state()[0]:
+            print(f"note: the sources have changed since {folder} was begun", file=sys.stderr)
         frame = _play_on(folder, plan, players, workers, progress)
         write_figures(folder, frame, command or _read_plan(folder).get("command", ""))
     return frame
@@ -436,6 +438,8 @@ def _play_on(
         if count:
             answers = stack.enter_context(Workers(count)).play(waiting)
         else:
+            if "torch" in sys.modules:
+                sys.modules["torch"].set_num_threads(1)  # as workers have it
             answers = _play_here(waiting, players)
         for task, said in answers:
             if isinstance(said, Spent):

@@ -77,7 +77,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Games:
-    """A table whose cells may lead to games, which the page shows when they are clicked.
+    """A table, as long as it may be, whose cells may lead to games, which the page then shows.
 
     Attributes:
         rows: Texts, the heading first.
@@ -131,8 +131,10 @@ def _markdown_block(block: Block) -> str:
             return f"**{markdown_text(text)}**" if lead else markdown_text(text)
         case Bullets(items):
             return "\n".join(f"- {markdown_text(item)}" for item in items)
-        case Table(rows) | Games(rows):
+        case Table(rows):
             return markdown_rows(rows)
+        case Games(rows):
+            return f"{len(rows) - 1:,} rows are in {REPORT_HTML} only."
         case Code(text):
             longest = max((len(run) for run in re.findall("`+", text)), default=0)
             fence = "`" * max(3, longest + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -535,6 +536,16 @@ def test_another_benchmark_does_not_go_on(tmp_path, capsys, arguments, message):
     assert (tmp_path / RESULTS).read_bytes() == before
 
 
+def test_a_benchmark_that_goes_on_with_other_sources_says_so(tmp_path, monkeypatch, capsys):
+    for number, arguments in enumerate((["random", "--deals", "0:4"], ["--resume"], ["--resume"])):
+        commit = "0" * 40 if number < 2 else "1" * 40
+        monkeypatch.setattr(benchmark, "git_state", lambda commit=commit: (commit, False))
+        (tmp_path / SUMMARY).unlink(missing_ok=True)
+        assert bench(*arguments, "--out", tmp_path) == 0
+        said = "the sources have changed since" in capsys.readouterr().err
+        assert said == (number == 2)
+
+
 def test_a_changed_settings_file_does_not_go_on(tmp_path, capsys):
     settings = tmp_path / "plan.yaml"
     settings.write_text("weights: {up: 1.0}\n")
@@ -545,6 +556,25 @@ def test_a_changed_settings_file_does_not_go_on(tmp_path, capsys):
     settings.write_text("weights: {up: 1.5}\n")
     with pytest.raises(ResultsError, match="says files"):
         play_into(out, plan, workers=0, resume=True)
+
+
+def test_networks_play_the_same_on_any_number_of_workers(tmp_path):
+    from tests.agents.test_ppo_player import NET_ARCH, NETWORK, PLAIN, new_policy, save_policy
+
+    path = tmp_path / "policy.safetensors"
+    save_policy(new_policy(), path, "table", NETWORK, NET_ARCH, PLAIN, 1.0)
+    files = []
+    for workers in (0, 2):
+        out = tmp_path / str(workers)
+        arguments = [f"ppo=ppo:{path}", "--deals", "0:30", "--batch", "8", "--out", out]
+        assert bench(*arguments, workers=workers) == 0
+        files.append((out / RESULTS).read_bytes())
+    assert files[0] == files[1]
+    # Stopped in the midst of a batch, which is then played again as a whole.
+    torn(out / RESULTS, 11, 30)
+    assert bench("--resume", "--out", out) == 0
+    assert (out / RESULTS).read_bytes() == files[0]
+    assert list(json.loads((out / PLAN).read_text())["files"]) == [path.as_posix()]
 
 
 def test_two_processes_do_not_play_into_one_folder(tmp_path):
@@ -694,6 +724,20 @@ def test_settings_reach_players_of_other_modules(players):
     assert player.name == "random"
     with pytest.raises(RuntimeError, match=r"^tiredtiredtired$"):
         player.act(np.array([0]), {}, np.ones((1, 192), dtype=np.int8))
+
+
+def test_the_documented_player_plays(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "new-player.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n# mypackage/mymodule.py\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "documented_player.py").write_text(code[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    specs = ["documented_player:MyPlayer", "mine-2=documented_player:MyPlayer,last=true"]
+    out = tmp_path / "out"
+    assert bench(*specs, "--deals", "0:20", "--out", out, workers=1) == 0
+    rows = read_results(out)
+    assert [settings["last"] for settings in rows["settings"]] == [False] * 20 + [True] * 20
+    scores = rows.groupby("player")["score"].apply(list)
+    assert scores["mine-2"] != scores["documented_player:MyPlayer"]
 
 
 def test_an_interrupt_while_files_are_written_leaves_no_half_file(tmp_path, monkeypatch, frame):
