@@ -18,46 +18,46 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from agents.beam import EXHAUSTED, FOUND, NODE, begin, drawing_places, exhaust, expand
 from agents.players.plan import load_settings
 from agents.search import (
-    EXHAUSTED,
-    FOUND,
-    MAX_LINE,
     NO_ACTION,
     NUM_FEATURES,
-    Memory,
-    begin_stage,
-    exhaust,
     known_promise,
     play_out,
     play_safe,
     position_key,
-    search_stage,
 )
 from qv_env.actions import NUM_ACTIONS
 from qv_env.cards import NUM_CARDS, NUM_KINDS
 from qv_env.deals import deal_code, deck_of, typed_deal
 from qv_env.playthrough import Playthrough
-from qv_env.rules import STATE, STOCK_CARDS, legal_actions, new_game, play
+from qv_env.rules import STOCK_CARDS, legal_actions, new_game, play
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "configs" / "search" / "solver.yaml"
 SECONDS = 30.0  # how long a deal is searched where nothing else is said
 
-_LAYERS = 20  # searched at a time; between them, the clock is looked at
 _MOST_LAYERS = 600  # no attempt goes further; solutions have some 250 moves
-_FEW, _MANY = 200_000, 45_000_000  # positions that are seen in search of a proof
+_FEW, _SOME, _MANY = 200_000, 1_200_000, 45_000_000  # positions seen in search of a proof
 _SLICE = 500_000  # positions between two looks at the clock
 _MOST_MOVES = 20_000  # in the line of that search
-_SHARE = 0.7  # of the time that is left, which it may take
-_WIDTHS = (300, 1_000, 3_000, 8_000)  # with the weights as they are
-_MORE_WIDTHS = (3_000, 8_000, 16_000)  # with weights that are changed at random, over and over
-_CHANGE = 0.4  # standard deviation of their logarithms
+_SHARE = 0.7  # of what is left, which it may take
+_FIRST_WIDTH = 300  # without take-backs; all other attempts have them
+_WIDTHS = (300, 1_000)  # with the weights as they are, and after another search for a proof:
+_WIDE = 3_000
+_MORE_WIDTHS = (300, 300, 1_000)  # with weights that are changed at random
+_MORE_ATTEMPTS = 12  # so many of these, then the longest search for a proof
+_MOST_WIDTHS = (1_000, 300, 3_000)  # likewise, over and over
+_CHANGE = 0.8  # standard deviation of the logarithms of changed weights
+_DIGITS = 4  # they are rounded to: no machine's rounding shows
+_KEYS = 32  # a position of the beam's width that are remembered
 
 Verdict = Literal["won", "lost", "given up"]
 
@@ -69,23 +69,28 @@ class Attempt:
     Attributes:
         width: Positions of a layer that are kept.
         weights: float64 (NUM_FEATURES,), what positions are valued by.
+        take_backs: Whether cards may come back from foundations.
     """
 
     width: int
     weights: np.ndarray
+    take_backs: bool = True
 
 
-def changed_attempts(weights: np.ndarray, seed: int = 0) -> Iterator[Attempt]:
+def changed_attempts(
+    weights: np.ndarray, widths: Sequence[int], seed: int = 0
+) -> Iterator[Attempt]:
     """Yield attempts with weights that are changed at random: an endless sequence.
 
     Args:
         weights: float64 (NUM_FEATURES,), what is changed.
+        widths: The attempts' widths, over and over.
         seed: Seeds the changes.
     """
     rng = np.random.default_rng(seed)
-    while True:
-        for width in _MORE_WIDTHS:
-            yield Attempt(width, weights * np.exp(rng.normal(0.0, _CHANGE, NUM_FEATURES)))
+    for width in cycle(widths):
+        factors = np.exp(rng.normal(0.0, _CHANGE, NUM_FEATURES))
+        yield Attempt(width, (weights * factors).round(_DIGITS))
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,8 @@ class Solution:
     Attributes:
         verdict: "won", "lost" (proven) or "given up".
         actions: The winning game's actions from where it stood; empty where there is none.
+        best: The same where it was won; else the actions that lead to the most cards on the
+            foundations that a beam kept.
         positions: How many positions were looked at.
         attempts: How many attempts were begun.
         seconds: How long it took, in seconds of one core.
@@ -102,57 +109,80 @@ class Solution:
 
     verdict: Verdict
     actions: tuple[int, ...]
+    best: tuple[int, ...]
     positions: int
     attempts: int
     seconds: float
 
 
-def solve_game(root: np.ndarray, seconds: float = SECONDS, seed: int = 0) -> Solution:
+def solve_game(
+    root: np.ndarray,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    positions: int | None = None,
+) -> Solution:
     """Search a game from where it stands.
 
-    The first search for a proof and the beams that follow do not depend on the clock; how far the
-    second search for a proof gets does, and so do what follows it and how much is tried.
+    With ``positions`` and as many seconds as that takes, what is found does not depend on the
+    machine. With less time the first attempts are the same, but how far the second search for a
+    proof gets depends on the clock, and so do what follows it and how much is tried.
 
     Args:
         root: STATE (1,), the order of its stock known; unchanged.
         seconds: How long to search at most, in seconds of one core, whatever else it does. The
-            clock is looked at between groups of layers: it may take a second or two longer.
+            clock is looked at between layers: it may take a little longer.
         seed: Seeds the changes of the weights.
+        positions: How many positions to look at, about: nothing new is begun after these. No
+            limit where None.
     """
     started = time.thread_time()
     deadline = started + seconds
+    most = float("inf") if positions is None else positions
     weights = load_settings(WEIGHTS).weights
-    positions = tried = 0
+    looked = tried = 0
+    best: list[int] = []
+    best_up = -1
     long_way: list[int] | None = None  # a win that a search for a proof ran into: long and winding
 
     def solution(verdict: Verdict, actions: Sequence[int] = ()) -> Solution:
-        return Solution(verdict, tuple(actions), positions, tried, time.thread_time() - started)
+        line = tuple(actions)
+        took = time.thread_time() - started
+        return Solution(verdict, line, line or tuple(best), looked, tried, took)
 
     def tries() -> Iterator[Attempt | int]:
         """What is tried, one after the other; a number: so many positions for a proof."""
         yield _FEW
+        yield Attempt(_FIRST_WIDTH, weights, take_backs=False)
         for width in _WIDTHS:
             yield Attempt(width, weights)
+        yield _SOME
+        yield Attempt(_WIDE, weights)
+        yield from islice(changed_attempts(weights, _MORE_WIDTHS, seed), _MORE_ATTEMPTS)
         yield _MANY
-        yield from changed_attempts(weights, seed)
+        yield from changed_attempts(weights, _MOST_WIDTHS, seed + 1)
 
     for attempt in tries():
+        if isinstance(attempt, int) and long_way is not None:
+            continue
         tried += 1
         if isinstance(attempt, int):
             now = time.thread_time()
-            course = search_all(root, attempt, now + _SHARE * (deadline - now))
+            count = int(min(attempt, _SHARE * (most - looked)))
+            course = search_all(root, count, now + _SHARE * (deadline - now))
         else:
             course = try_game(root, attempt, deadline)
-        positions += course.positions
+        looked += course.positions
+        if course.best and course.best_up > best_up:
+            best, best_up = course.best, course.best_up
         if course.actions is not None:
             if not isinstance(attempt, int):
                 return solution("won", course.actions)
             long_way = course.actions
         elif course.whole:
             return solution("lost")
-        elif long_way is not None and tried > len(_WIDTHS):
+        elif long_way is not None and isinstance(attempt, Attempt) and attempt.width == _WIDE:
             break
-        if time.thread_time() > deadline:
+        if looked >= most or time.thread_time() > deadline:
             break
     return solution("given up") if long_way is None else solution("won", long_way)
 
@@ -167,12 +197,17 @@ class Course:
             there is no way to win.
         positions: How many positions were seen.
         most_up: The most cards on the foundations that were seen, 0..104.
+        best: Actions that lead to the most cards on the foundations in a position that was kept;
+            empty where that was not noted.
+        best_up: How many those are.
     """
 
     actions: list[int] | None
     whole: bool
     positions: int
     most_up: int
+    best: list[int] = field(default_factory=list)
+    best_up: int = 0
 
 
 def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> Course:
@@ -183,22 +218,32 @@ def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> C
         most: How many positions are seen at most; each takes 12 to 24 bytes.
         deadline: When to stop, by ``time.thread_time``.
     """
-    states = np.zeros(_MOST_MOVES, dtype=STATE)
+    nodes = np.zeros(_MOST_MOVES, dtype=NODE)
     masks = np.zeros((_MOST_MOVES, NUM_ACTIONS), dtype=np.uint8)
     next_actions = np.zeros(_MOST_MOVES, dtype=np.int16)
-    seen = np.zeros(1 << int(1.4 * most).bit_length(), dtype=np.uint64)
-    states[0] = root[0]
-    play_safe(states[0])
+    seen = np.zeros(1 << int(1.4 * most + 8).bit_length(), dtype=np.uint64)
+    game = root.copy()
+    play_safe(game[0])
+    places = drawing_places(game)
+    drawable = int(np.count_nonzero(places < STOCK_CARDS))
+    begin(nodes, game)
     depth = positions = most_up = 0
     while True:
         found, depth, reached = exhaust(
-            states, masks, next_actions, depth, seen, min(_SLICE, most - positions)
+            nodes,
+            masks,
+            next_actions,
+            depth,
+            seen,
+            min(_SLICE, most - positions),
+            places,
+            drawable,
         )
         positions += reached
         if found == FOUND:
             way = [int(place) % NUM_ACTIONS for place in next_actions[:depth]]
             return Course(_line(root, _shortened(root, way)), False, positions, NUM_CARDS)
-        most_up = max(most_up, int(states["foundations"][: depth + 1].sum(axis=1).max(initial=0)))
+        most_up = max(most_up, int(nodes["up"][: depth + 1].max(initial=0)))
         if found == EXHAUSTED:
             return Course(None, True, positions, most_up)
         full = positions >= most or depth + 1 == _MOST_MOVES
@@ -207,76 +252,67 @@ def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> C
 
 
 def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf")) -> Course:
-    """Go through a game once with a beam. No card comes back from a foundation.
+    """Go through a game once with a beam.
 
     Args:
         root: STATE (1,), the order of its stock known; unchanged.
         attempt: How to.
         deadline: When to stop, by ``time.thread_time``.
     """
-    memory = Memory(attempt.width, _LAYERS, start=attempt.width)
-    states, seen = memory.states, memory.seen
+    width = attempt.width
+    layer, following = np.zeros(width, dtype=NODE), np.zeros(width, dtype=NODE)
+    parents, actions = np.zeros(width, dtype=np.int32), np.zeros(width, dtype=np.uint8)
+    seen = np.zeros(1 << (_KEYS * width).bit_length(), dtype=np.uint64)
     promise = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
     known_promise(root[0], promise)
-    states[0] = root[0]
-    line = np.zeros(MAX_LINE, dtype=np.uint8)
-    play_out(states[0], NO_ACTION, line, 0, False)
+    game = root.copy()
+    play_safe(game[0])
+    places = drawing_places(game)
+    drawable = int(np.count_nonzero(places < STOCK_CARDS))
+    begin(layer, game)
+    most_up = int(layer[0]["up"])
+    if most_up == NUM_CARDS:
+        return Course(_line(root, []), False, 1, most_up)
 
-    # Positions are numbered through all groups of layers; those that a group begins with have
-    # numbers of their own, and NO_ACTION leads to them from themselves in the group before.
+    best_up, best_layer, best_place = most_up, 0, 0
     history: list[tuple[np.ndarray, np.ndarray]] = []
-    count, base, positions, noted = 1, 0, 1, 0
-    most_up = 0
-    memory.parents[0], memory.actions[0] = 0, NO_ACTION
-    for _ in range(0, _MOST_LAYERS, _LAYERS):
-        if noted == 0 or 4 * noted > seen.size:
-            begin_stage(states, memory.values, count, attempt.weights, promise, seen)
-            noted = count
-        end, won, _, reached, first = search_stage(
-            states,
-            memory.values,
-            memory.parents,
-            memory.actions,
+    count = positions = 1
+    while len(history) < _MOST_LAYERS:
+        count, won, reached, up = expand(
+            layer,
             count,
-            base,
-            attempt.width,
-            _LAYERS,
-            attempt.weights,
-            promise,
+            following,
+            parents,
+            actions,
             seen,
-            False,
-            True,
+            attempt.weights.astype(np.float32),
+            promise.astype(np.float32),
+            places,
+            drawable,
+            attempt.take_backs,
         )
         positions += reached
-        noted += reached
-        history.append((memory.parents[:end].copy(), memory.actions[:end].copy()))
-        most_up = max(most_up, int(states["foundations"][:end].sum(axis=1).max()))
-        if won >= 0:
-            actions = _line(root, _way(history, base + won))
-            return Course(actions, False, positions, most_up)
-        if first == end or time.thread_time() > deadline:
+        most_up = max(most_up, up)
+        history.append((parents[:count].copy(), actions[:count].copy()))
+        if won:
+            return Course(_line(root, _way(history, 0)), False, positions, most_up)
+        if count == 0 or time.thread_time() > deadline:
             break
-        # The last layer is where the next group begins.
-        count = end - first
-        states[:count] = states[first:end]
-        memory.values[:count] = memory.values[first:end]
-        memory.parents[:count] = np.arange(base + first, base + end)
-        memory.actions[:count] = NO_ACTION
-        base += end
-    return Course(None, False, positions, most_up)
+        layer, following = following, layer
+        heights = layer["up"][:count]
+        if heights.max() > best_up:
+            best_place = int(heights.argmax())
+            best_up, best_layer = int(heights[best_place]), len(history)
+    best = _line(root, _way(history[:best_layer], best_place))
+    return Course(None, False, positions, most_up, best, best_up)
 
 
-def _way(history: list[tuple[np.ndarray, np.ndarray]], number: int) -> list[int]:
-    """Return the moves that lead from the root to a position, by its number."""
-    ends = np.cumsum([len(parents) for parents, _ in history])
+def _way(history: list[tuple[np.ndarray, np.ndarray]], place: int) -> list[int]:
+    """Return the moves that lead from the root to a position of the last layer."""
     way: list[int] = []
-    while number > 0:
-        group = int(np.searchsorted(ends, number, side="right"))
-        parents, actions = history[group]
-        place = number - (int(ends[group]) - len(parents))
-        if actions[place] != NO_ACTION:
-            way.append(int(actions[place]))
-        number = int(parents[place])
+    for parents, actions in reversed(history):
+        way.append(int(actions[place]))
+        place = int(parents[place])
     return way[::-1]
 
 

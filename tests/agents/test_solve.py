@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
@@ -143,7 +145,8 @@ column 10 QH 9S 8S
 
 def test_a_game_that_only_a_take_back_wins_is_not_called_lost():
     states = parse_state(NEEDS_A_TAKE_BACK)
-    without = try_game(states, Attempt(300, load_settings(WEIGHTS).weights))
+    weights = load_settings(WEIGHTS).weights
+    without = try_game(states, Attempt(300, weights, take_backs=False))
     assert (without.actions, without.whole) == (None, False)
     assert without.positions == len(plain_closure(states, False, 100)) < 100
     solution = solve_game(states)
@@ -212,9 +215,8 @@ def test_solutions_replay_and_are_the_same_every_time():
 
 def test_weights_are_changed_at_random_but_not_their_signs():
     weights = load_settings(WEIGHTS).weights
-    one, other = (
-        [a for a, _ in zip(changed_attempts(weights, 3), range(6), strict=False)] for _ in range(2)
-    )
+    one, other = (list(islice(changed_attempts(weights, (30, 20), 3), 6)) for _ in range(2))
+    assert [attempt.width for attempt in one] == [30, 20] * 3
     for attempt, twin in zip(one, other, strict=True):
         assert (attempt.weights == twin.weights).all()
         assert (np.sign(attempt.weights) == np.sign(weights)).all()
@@ -237,7 +239,7 @@ def test_the_program_prints_and_saves_a_solution(tmp_path, capsys):
 def test_the_program_says_what_it_does_not_know(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for verdict, status in (("lost", 0), ("given up", 1)):
-        solution = module.Solution(verdict, (), 12, 1, 0.5)
+        solution = module.Solution(verdict, (), (), 12, 1, 0.5)
         monkeypatch.setattr(module, "solve_deal", lambda *_, found=solution: (found, None))
         assert main(["--deal", "21"]) == status
         assert f"FT1-N-AAAAAAV: {verdict} (12 positions" in capsys.readouterr().out
