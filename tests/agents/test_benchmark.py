@@ -566,8 +566,8 @@ def test_networks_play_the_same_on_any_number_of_workers(tmp_path):
     files = []
     for workers in (0, 2):
         out = tmp_path / str(workers)
-        arguments = [f"ppo=ppo:{path}", "--deals", "0:30", "--batch", "8", "--out", out]
-        assert bench(*arguments, workers=workers) == 0
+        arguments = [f"ppo=ppo:{path}", "--deals", "0:20", "--max-episode-steps", 60]
+        assert bench(*arguments, "--batch", 8, "--out", out, workers=workers) == 0
         files.append((out / RESULTS).read_bytes())
     assert files[0] == files[1]
     # Stopped in the midst of a batch, which is then played again as a whole.
