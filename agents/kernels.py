@@ -143,7 +143,7 @@ def _write_card(
         lies: By card id, where the card lies.
     """
     suit = _SUIT_OF[card]
-    rows[at] = start + card
+    rows[at] = start + int(card)
     rows[at + 1] = start + _LOWER_OF[card] - lower[suit]
     rows[at + 2] = start + _HIGHER_OF[card] - higher[suit]
     rows[at + 3] = start + ABOVE + lies[_NEXT_HIGHER[card]]

@@ -316,17 +316,8 @@ class TablePPO(MaskablePPO):
         plain = weights.detached()
 
         def part(low: int, high: int) -> tuple[Weights, np.ndarray]:
-            some = chosen[low:high]
-            index = torch.from_numpy(some)
-            minibatch = _Minibatch(
-                {key: tensor[index] for key, tensor in rollout.observation.items()},
-                rollout.masks[some],
-                rollout.actions[some],
-                rollout.old_log_probs[some],
-                advantages[low:high],
-                rollout.returns[some],
-            )
             with torch.no_grad():
+                minibatch = self._minibatch(rollout, chosen[low:high], advantages[low:high])
                 return self._gradients(network, plain, minibatch, 1 / len(chosen), clip_range)
 
         parts = self._parts(len(chosen), part)
@@ -338,6 +329,20 @@ class TablePPO(MaskablePPO):
             parameter.grad = None
         torch.autograd.backward(weights, gradients)
         return sums
+
+    def _minibatch(
+        self, rollout: _Minibatch, some: np.ndarray, advantages: np.ndarray
+    ) -> _Minibatch:
+        """Some steps of a rollout, whose normalised advantages are given."""
+        index = torch.from_numpy(some)
+        return _Minibatch(
+            {key: tensor[index] for key, tensor in rollout.observation.items()},
+            rollout.masks[some],
+            rollout.actions[some],
+            rollout.old_log_probs[some],
+            advantages,
+            rollout.returns[some],
+        )
 
     def _gradients(
         self,

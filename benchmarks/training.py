@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
+from agents import ppo as table_ppo
 from agents.config import RunConfig, load_config
 from agents.players.ppo import policy_class_of
 from agents.policies import TablePolicy
@@ -35,6 +37,7 @@ _MASKS = "environment: masks"
 _FORWARD = "network: choosing actions"
 _EVALUATE = "network: forward in updates"
 _BACKWARD = "network: backward"
+_WEIGHTS = "network: layers joined, and their gradients parted"
 _OPTIMIZER = "network: optimizer and clipping of gradients"
 _STORE = "rollout buffer: storing"
 _SAMPLE = "rollout buffer: minibatches"
@@ -113,7 +116,10 @@ class PlainLearner:
 
 
 class Stopwatch:
-    """Wall time by label, of functions that call each other: each second counts once."""
+    """Wall time by label, of functions that call each other: each second counts once.
+
+    Of threads that share work, the main one's time counts.
+    """
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -123,6 +129,8 @@ class Stopwatch:
         """Return a function that does the same and whose own time is kept under a label."""
 
         def run(*arguments: Any, **keywords: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return function(*arguments, **keywords)
             self._inner.append(0.0)
             begin = time.perf_counter()
             try:
@@ -140,12 +148,13 @@ def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
     """The functions that training with a model calls: their owner, their name, their label."""
     env = model.env
     while env is not None:
-        for name in ("step", "step_async", "step_wait"):
+        for name in ("step", "step_async", "step_wait", "advance"):
             yield env, name, _ADAPTER
         for name in ("env_method", "action_masks"):
             yield env, name, _MASKS
         if hasattr(env, "batch"):
-            yield env.batch, "step", _KERNEL
+            for name in ("_take", "_draw", "_observation"):
+                yield env.batch, name, _KERNEL
         for single in getattr(env, "envs", ()):  # those of a DummyVecEnv
             yield single, "step", _KERNEL
         env = vars(env).get("venv")
@@ -161,6 +170,17 @@ def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
         yield model.rollout_buffer, name, _STORE
     for name in ("swap_and_flatten", "_get_samples"):
         yield model.rollout_buffer, name, _SAMPLE
+    if isinstance(model, table_ppo.TablePPO):
+        for name in ("_choose", "_values"):
+            yield model, name, _FORWARD
+        yield model, "_play_step", _STORE
+        yield model, "_minibatch", _SAMPLE
+        yield model.policy.network, "weights", _WEIGHTS
+        for name in ("trunk_forward", "evaluate_forward"):
+            yield table_ppo, name, _EVALUATE
+        yield torch.autograd, "backward", _WEIGHTS
+        for name in ("trunk_backward", "evaluate_backward"):
+            yield table_ppo, name, _BACKWARD
     yield model, "collect_rollouts", _ROLLOUT
     yield model, "train", _UPDATE
 
@@ -188,43 +208,29 @@ def _environment_share(shares: dict[str, float]) -> float:
     return sum(shares.get(label, 0.0) for label in (_KERNEL, _ADAPTER, _MASKS))
 
 
-class _Settings:
-    """Torch's settings for the whole process, which each learner may have its own of."""
-
-    def __init__(self) -> None:
-        self._threads = torch.get_num_threads()
-        self._precision = torch.get_float32_matmul_precision()
-
-    def restore(self) -> None:
-        """Set what was set when this was made."""
-        torch.set_num_threads(self._threads)
-        torch.set_float32_matmul_precision(self._precision)
-
-
 def measure_training(sizes: Sizes) -> Result:
     """Measure three learners in turns, then the shares of time in each."""
     (config,) = load_config(_CONFIG, sizes.training)
-    before = _Settings()
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(config.torch_threads)
+    torch.set_float32_matmul_precision(config.matmul_precision)
     try:
         return _measure(config, sizes)
     finally:
-        before.restore()
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)
 
 
 def _measure(config: RunConfig, sizes: Sizes) -> Result:
-    usual = _Settings()
     learners: dict[str, Any] = {
         "plain": PlainLearner(config, stock=False),
         "stock": PlainLearner(config, stock=True),
         "learner": Learner(config),
     }
-    settings = {name: _Settings() if name == "learner" else usual for name in learners}
     wall: dict[str, list[float]] = {name: [] for name in learners}
     cpu: dict[str, list[float]] = {name: [] for name in learners}
     for iteration in range(sizes.iterations + 1):  # the first warms up
         for name, learner in learners.items():
-            settings[name].restore()
             begin, begin_cpu = time.perf_counter(), time.process_time()
             learner.iterate()
             if iteration:
@@ -232,7 +238,6 @@ def _measure(config: RunConfig, sizes: Sizes) -> Result:
                 cpu[name].append(time.process_time() - begin_cpu)
     shares = {}
     for name, learner in learners.items():
-        settings[name].restore()
         shares[name] = breakdown(learner, max(1, sizes.iterations // 2))
     steps = config.ppo.n_steps * config.env.num_envs
     pace = {name: steps / float(np.median(times)) for name, times in wall.items()}
@@ -247,12 +252,12 @@ def _measure(config: RunConfig, sizes: Sizes) -> Result:
     target = Target("≥ 1.5", 1.5, at_least=True)
     environment = _environment_share(shares["learner"])
     rows = [
-        Row("MaskablePPO over DummyVecEnv, our policy class", pace["plain"], "steps/s"),
-        Row("the same with sb3_contrib's distributions", pace["stock"], "steps/s"),
-        Row("agents.train.Learner", pace["learner"], "steps/s", faster["plain"],
+        Row("MaskablePPO over DummyVecEnv, our network", pace["stock"], "steps/s"),
+        Row("the same with our whole policy class", pace["plain"], "steps/s"),
+        Row("agents.train.Learner", pace["learner"], "steps/s", faster["stock"],
             "of MaskablePPO", target),
-        Row("the same", pace["learner"], "steps/s", faster["stock"],
-            "of MaskablePPO with sb3_contrib's distributions"),
+        Row("the same", pace["learner"], "steps/s", faster["plain"],
+            "of MaskablePPO with our whole policy class"),
         Row("time that environment and adapter take in it", share(environment),
             ratio=environment, target=Target("< 5 %", 0.05)),
         *(
