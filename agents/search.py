@@ -1,9 +1,9 @@
-"""Search over the moves of a game: the beam that the ``plan`` player and the solver share.
+"""Search over the moves of a game: what the ``plan`` player and the solver know of positions.
 
 A *stage* is what can be done between two draws. ``search_stage`` goes through it in layers: the
 positions one move further than the last layer's, of which the best ``width`` by value are kept.
-The ``plan`` player searches one stage from the position that it sees (``best_lines``); the solver
-goes through all stages of a game, with as many positions at once as it can afford (``solve_game``).
+The ``plan`` player searches one stage from the position that it sees (``best_line``); the solver
+goes through all stages of a game in the same way (``agents.beam``, which is faster).
 
 Three things hold for both:
 
@@ -538,87 +538,6 @@ def begin_stage(
     for i in range(count):
         _is_new(position_key(states[i]), seen)
         _put_value(states, i, values, weights, promise, work, features)
-
-
-# ------------------------------------------------------------------------------- whole games
-
-EXHAUSTED, FOUND, NOT_DONE = range(3)
-
-
-@compiled
-def exhaust(
-    states: np.ndarray,
-    masks: np.ndarray,
-    next_actions: np.ndarray,
-    depth: int,
-    seen: np.ndarray,
-    most: int,
-) -> tuple[int, int, int]:
-    """Go through everything that can be reached from a position, depth first.
-
-    All that the rules allow is tried, take-backs and draws included; safe cards go up at once, and
-    of empty columns only the first is filled, which loses no way to win. It goes on where the last
-    call stopped.
-
-    Args:
-        states: STATE (n,): the line that is looked at; at first its first position, safe cards up.
-        masks: uint8 (n, 192), what was legal in them; all zeros at first.
-        next_actions: int16 (n,), which action each position tries next; 0 at first. An action is
-            tried in the place of its id, the draw last.
-        depth: The place of the line's last position; 0 at first.
-        seen: uint64, a power of two long, the keys of positions that were seen; zeros at first.
-        most: How many new positions to see at most.
-
-    Returns:
-        EXHAUSTED: nothing can be reached that was not seen, and none was won. FOUND: the line's
-        last position is won. NOT_DONE: ``most`` were seen, or the line is full. Then the place of
-        the line's last position (-1 where exhausted), and how many new positions were seen.
-    """
-    work = np.zeros(WORK_SIZE, dtype=np.uint64)
-    reached = 0
-    if depth == 0 and next_actions[0] == 0:
-        _is_new(position_key(states[0]), seen)
-        reached = 1
-        if is_won(states[0]):
-            return FOUND, 0, reached
-        write_legal_actions(states[0], masks[0].view(np.uint64), work)
-    while depth >= 0:
-        if reached >= most or depth + 1 == states.size:
-            return NOT_DONE, depth, reached
-        empty = -1
-        for c in range(NUM_COLUMNS):
-            if states[depth]["heights"][c] == 0:
-                empty = c
-                break
-        place = next_actions[depth]
-        action = -1
-        while place < NUM_ACTIONS:
-            place += 1
-            candidate = place % NUM_ACTIONS
-            if masks[depth, candidate] == 0:
-                continue
-            if empty >= 0 and MOVE_TABLE[candidate, 2] == COLUMN:
-                target = int(MOVE_TABLE[candidate, 3])
-                if target > empty and states[depth]["heights"][target] == 0:
-                    continue
-            action = candidate
-            break
-        next_actions[depth] = place
-        if action < 0:
-            depth -= 1
-            continue
-        states[depth + 1] = states[depth]
-        play(states[depth + 1], action)
-        play_safe(states[depth + 1])
-        if not _is_new(position_key(states[depth + 1]), seen):
-            continue
-        reached += 1
-        depth += 1
-        if is_won(states[depth]):
-            return FOUND, depth, reached
-        next_actions[depth] = 0
-        write_legal_actions(states[depth], masks[depth].view(np.uint64), work)
-    return EXHAUSTED, -1, reached
 
 
 # -------------------------------------------------------------------------------------- lines
