@@ -210,10 +210,11 @@ class RunConfig:
         name: Names the run's folder.
         seed: Seeds networks, play and deals.
         total_steps: Environment steps, rounded up to whole rollouts.
-        torch_threads: Threads that torch computes with; 1 gives the same weights every time.
+        torch_threads: Threads that networks compute with. The ``table`` policy's sums depend on
+            their number alone; others' weights repeat with 1 thread.
         matmul_precision: Torch's name for how products of float32 matrices are computed:
             ``highest``, ``high`` or ``medium`` (in bfloat16 with float32 sums where the processor
-            can, which took half the time on the machine that this was measured on).
+            can; the ``table`` policy gains nothing by it).
         policy: ``table`` (this game's own network), or stable-baselines3's ``MultiInputPolicy``
             or (with ``env.observation: onehot``) ``MlpPolicy``.
         network: Sizes of the ``table`` network.
