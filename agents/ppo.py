@@ -327,7 +327,8 @@ class TablePPO(MaskablePPO):
             sums += other_sums
         for parameter in network.parameters():
             parameter.grad = None
-        torch.autograd.backward(weights, gradients)
+        learnt = [k for k, weight in enumerate(weights) if weight.requires_grad]
+        torch.autograd.backward([weights[k] for k in learnt], [gradients[k] for k in learnt])
         return sums
 
     def _minibatch(
