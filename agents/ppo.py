@@ -11,7 +11,7 @@ equal up to rounding. What differs is how:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -150,7 +150,13 @@ class TablePPO(MaskablePPO):
                 self._num_threads - 1, "ppo", initializer=torch.set_num_threads, initargs=(1,)
             )
         others = [self._executor.submit(work, low, high) for low, high in pairwise(bounds[1:])]
-        return [work(0, bounds[1]), *(other.result() for other in others)]
+        own = work(0, bounds[1])
+        return [own, *self._wait(others)]
+
+    @staticmethod
+    def _wait(others: list[Future[Result]]) -> list[Result]:
+        """What the other threads find, once they have."""
+        return [other.result() for other in others]
 
     @contextmanager
     def _own_threads(self) -> Iterator[None]:

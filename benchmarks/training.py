@@ -39,6 +39,7 @@ _EVALUATE = "network: forward in updates"
 _BACKWARD = "network: backward"
 _WEIGHTS = "network: layers joined, and their gradients parted"
 _OPTIMIZER = "network: optimizer and clipping of gradients"
+_WAIT = "waiting for other threads to do their part of the network"
 _STORE = "rollout buffer: storing"
 _SAMPLE = "rollout buffer: minibatches"
 _ROLLOUT = "the rest of rollouts"
@@ -173,6 +174,7 @@ def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
     if isinstance(model, table_ppo.TablePPO):
         for name in ("_choose", "_values"):
             yield model, name, _FORWARD
+        yield model, "_wait", _WAIT
         yield model, "_play_step", _STORE
         yield model, "_minibatch", _SAMPLE
         yield model.policy.network, "weights", _WEIGHTS
