@@ -48,13 +48,13 @@ _MOST_LAYERS = 600  # no attempt goes further; solutions have some 250 moves
 _FEW, _SOME, _MANY = 200_000, 1_200_000, 45_000_000  # positions seen in search of a proof
 _SLICE = 500_000  # positions between two looks at the clock
 _MOST_MOVES = 20_000  # in the line of that search
-_SHARE = 0.7  # of what is left, which it may take
-_FIRST_WIDTH = 300  # without take-backs; all other attempts have them
-_WIDTHS = (300, 1_000)  # with the weights as they are, and after another search for a proof:
-_WIDE = 3_000
-_MORE_WIDTHS = (300, 300, 1_000)  # with weights that are changed at random
-_MORE_ATTEMPTS = 12  # so many of these, then the longest search for a proof
-_MOST_WIDTHS = (1_000, 300, 3_000)  # likewise, over and over
+_SHARE = 0.5  # of what is left, which it may take
+# Beams: how wide, and whether with take-backs.
+_FIRST = ((300, False), (300, True), (1_000, False))  # with the weights as they are
+_CHANGED = ((300, False), (300, True), (300, False), (1_000, False))  # changed at random:
+_TIMES = 24  # so many of these; after another search for a proof, as they are:
+_WIDE = ((1_000, True), (3_000, True), (20_000, True))
+_LAST = ((300, False), (1_000, True), (300, True), (3_000, False))  # changed, to the end
 _CHANGE = 0.8  # standard deviation of the logarithms of changed weights
 _DIGITS = 4  # they are rounded to: no machine's rounding shows
 _KEYS = 32  # a position of the beam's width that are remembered
@@ -78,19 +78,19 @@ class Attempt:
 
 
 def changed_attempts(
-    weights: np.ndarray, widths: Sequence[int], seed: int = 0
+    weights: np.ndarray, shapes: Sequence[tuple[int, bool]], seed: int = 0
 ) -> Iterator[Attempt]:
     """Yield attempts with weights that are changed at random: an endless sequence.
 
     Args:
         weights: float64 (NUM_FEATURES,), what is changed.
-        widths: The attempts' widths, over and over.
+        shapes: The attempts' widths, and whether they take cards back, over and over.
         seed: Seeds the changes.
     """
     rng = np.random.default_rng(seed)
-    for width in cycle(widths):
+    for width, take_backs in cycle(shapes):
         factors = np.exp(rng.normal(0.0, _CHANGE, NUM_FEATURES))
-        yield Attempt(width, (weights * factors).round(_DIGITS))
+        yield Attempt(width, (weights * factors).round(_DIGITS), take_backs)
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,14 @@ def solve_game(
     def tries() -> Iterator[Attempt | int]:
         """What is tried, one after the other; a number: so many positions for a proof."""
         yield _FEW
-        yield Attempt(_FIRST_WIDTH, weights, take_backs=False)
-        for width in _WIDTHS:
-            yield Attempt(width, weights)
+        for shape in _FIRST:
+            yield Attempt(shape[0], weights, shape[1])
+        yield from islice(changed_attempts(weights, _CHANGED, seed), _TIMES)
         yield _SOME
-        yield Attempt(_WIDE, weights)
-        yield from islice(changed_attempts(weights, _MORE_WIDTHS, seed), _MORE_ATTEMPTS)
+        for shape in _WIDE:
+            yield Attempt(shape[0], weights, shape[1])
         yield _MANY
-        yield from changed_attempts(weights, _MOST_WIDTHS, seed + 1)
+        yield from changed_attempts(weights, _LAST, seed + 1)
 
     for attempt in tries():
         if isinstance(attempt, int) and long_way is not None:
@@ -180,7 +180,7 @@ def solve_game(
             long_way = course.actions
         elif course.whole:
             return solution("lost")
-        elif long_way is not None and isinstance(attempt, Attempt) and attempt.width == _WIDE:
+        elif long_way is not None and tried > len(_FIRST) + _TIMES:
             break
         if looked >= most or time.thread_time() > deadline:
             break

@@ -215,8 +215,10 @@ def test_solutions_replay_and_are_the_same_every_time():
 
 def test_weights_are_changed_at_random_but_not_their_signs():
     weights = load_settings(WEIGHTS).weights
-    one, other = (list(islice(changed_attempts(weights, (30, 20), 3), 6)) for _ in range(2))
-    assert [attempt.width for attempt in one] == [30, 20] * 3
+    one, other = (
+        list(islice(changed_attempts(weights, ((30, True), (20, False)), 3), 6)) for _ in range(2)
+    )
+    assert [(attempt.width, attempt.take_backs) for attempt in one] == [(30, True), (20, False)] * 3
     for attempt, twin in zip(one, other, strict=True):
         assert (attempt.weights == twin.weights).all()
         assert (np.sign(attempt.weights) == np.sign(weights)).all()
