@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,7 @@ from stable_baselines3.common.vec_env.base_vec_env import (
     VecEnvStepReturn,
 )
 
+from qv_env._jit import compiled
 from qv_env.env import QuaranteVoleursEnv, code_of
 from qv_env.rules import LEGAL, REFUSALS
 from qv_env.vector import QuaranteVoleursVectorEnv
@@ -81,6 +82,39 @@ class _Seat:
         return None if frames is None else frames[self._index]
 
 
+class _Shown(NamedTuple):
+    """What the infos that are kept say of n games, and a list to write down where that changes."""
+
+    score: np.ndarray  # int64 (n,)
+    foundation_cards: np.ndarray  # int64 (n,)
+    refusal: np.ndarray  # uint8 (n,)
+    changed: np.ndarray  # int64 (n,)
+
+
+@compiled
+def _note_changes(
+    score: np.ndarray,
+    cards: np.ndarray,
+    refusal: np.ndarray,
+    shown_score: np.ndarray,
+    shown_cards: np.ndarray,
+    shown_refusal: np.ndarray,
+    changed: np.ndarray,
+) -> int:
+    """Bring what is shown up to date; write down which games changed and return how many did."""
+    count = 0
+    for i in range(len(score)):
+        if (
+            score[i] != shown_score[i]
+            or cards[i] != shown_cards[i]
+            or refusal[i] != shown_refusal[i]
+        ):
+            shown_score[i], shown_cards[i], shown_refusal[i] = score[i], cards[i], refusal[i]
+            changed[count] = i
+            count += 1
+    return count
+
+
 class QuaranteVoleursVecEnv(VecEnv):
     """A stable-baselines3 ``VecEnv`` over a native batch; see :func:`make_sb3_env`.
 
@@ -93,12 +127,14 @@ class QuaranteVoleursVecEnv(VecEnv):
         self._seats = [_Seat(batch, i) for i in range(batch.num_envs)]
         super().__init__(batch.num_envs, batch.single_observation_space, batch.single_action_space)
         self._actions: np.ndarray | None = None
-        self._lengths = np.zeros(batch.num_envs, dtype=np.int64)
         # Each game's info when infos were last asked for (but for `moves`), and what it shows.
         self._infos: list[dict[str, Any]] = [{} for _ in range(batch.num_envs)]
-        self._shown_score = np.zeros(batch.num_envs, dtype=np.int64)
-        self._shown_cards = np.zeros(batch.num_envs, dtype=np.int64)
-        self._shown_refused = np.zeros(batch.num_envs, dtype=np.bool_)
+        self._shown = _Shown(
+            np.zeros(batch.num_envs, dtype=np.int64),
+            np.zeros(batch.num_envs, dtype=np.int64),
+            np.zeros(batch.num_envs, dtype=np.uint8),
+            np.zeros(batch.num_envs, dtype=np.int64),
+        )
         self._start = time.time()
 
     def reset(self) -> VecEnvObs:
@@ -157,12 +193,11 @@ class QuaranteVoleursVecEnv(VecEnv):
         """Step all games; put their infos into a list, if any, where those that end are blanks."""
         # This is the batch's own step, without the infos of a vector environment.
         batch = self.batch
-        before, num_refused = batch._take(actions)
-        self._lengths += 1
+        before, _ = batch._take(actions)
         rewards = batch._arrays.reward.astype(np.float32)
         dones = batch._arrays.ended.copy()
         if infos is not None:
-            infos += self._current_infos(num_refused)
+            infos += self._current_infos()
         finals = {}
         if batch._num_ended:
             ended = np.flatnonzero(dones).tolist()
@@ -174,24 +209,19 @@ class QuaranteVoleursVecEnv(VecEnv):
             batch._watch(before)
         return batch._observation(), rewards, dones, finals
 
-    def _current_infos(self, num_refused: int) -> list[dict[str, Any]]:
+    def _current_infos(self) -> list[dict[str, Any]]:
         """The infos of all games as if none had ended: copies of those that are kept up to date."""
         arrays = self.batch._arrays
-        changed = self._shown_refused
-        changed |= arrays.score != self._shown_score
-        changed |= arrays.foundation_cards != self._shown_cards
-        if num_refused:
-            self._shown_refused = arrays.refusal != LEGAL
-            changed |= self._shown_refused
-        else:
-            self._shown_refused = np.zeros_like(changed)
-        for i in np.flatnonzero(changed).tolist():
+        shown = self._shown
+        count = _note_changes(
+            arrays.score, arrays.foundation_cards, arrays.refusal,
+            shown.score, shown.foundation_cards, shown.refusal, shown.changed,
+        )  # fmt: skip
+        for i in shown.changed[:count].tolist():
             info = self._infos[i]
             info["score"] = int(arrays.score[i])
             info["foundation_cards"] = int(arrays.foundation_cards[i])
             info["refusal"] = REFUSALS[arrays.refusal[i]]
-        np.copyto(self._shown_score, arrays.score)
-        np.copyto(self._shown_cards, arrays.foundation_cards)
         infos = list(map(dict.copy, self._infos))
         for info, moves in zip(infos, arrays.moves.tolist(), strict=True):
             info["moves"] = moves
@@ -214,7 +244,7 @@ class QuaranteVoleursVecEnv(VecEnv):
                 "TimeLimit.truncated": not arrays.terminated[i],
                 "terminal_observation": self.batch._encoding.views(arrays.rows[i].copy()),
                 # The score of a game is the sum of its rewards.
-                "episode": {"r": float(score), "l": int(self._lengths[i]), "t": elapsed},
+                "episode": {"r": float(score), "l": int(arrays.elapsed[i]), "t": elapsed},
             }
         return finals
 
@@ -231,9 +261,9 @@ class QuaranteVoleursVecEnv(VecEnv):
             }
             self.reset_infos[i] = info
             self._infos[i] = {**info, "TimeLimit.truncated": False}
-            self._lengths[i] = 0
-            self._shown_score[i] = 0
-            self._shown_cards[i] = 0
+            self._shown.score[i] = 0
+            self._shown.foundation_cards[i] = 0
+            self._shown.refusal[i] = LEGAL
 
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""

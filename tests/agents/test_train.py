@@ -85,7 +85,7 @@ def plain(value):
         return {str(key): plain(inner) for key, inner in value.items() if key != "t"}
     if hasattr(value, "batch"):  # the environment
         codes = [info["deal"] for info in value._infos]
-        return [plain(list(value.batch._arrays)), codes, value._lengths]
+        return [plain(list(value.batch._arrays)), codes]
     if not isinstance(value, str) and hasattr(value, "__iter__") and not hasattr(value, "dtype"):
         return [plain(inner) for inner in value]
     if isinstance(value, np.ndarray) and value.dtype.fields:
