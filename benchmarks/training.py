@@ -37,6 +37,7 @@ _MASKS = "environment: masks"
 _FORWARD = "network: choosing actions"
 _EVALUATE = "network: forward in updates"
 _BACKWARD = "network: backward"
+_LOOK = "network: reading positions"
 _WEIGHTS = "network: layers joined, and their gradients parted"
 _OPTIMIZER = "network: optimizer and clipping of gradients"
 _WAIT = "waiting for other threads to do their part of the network"
@@ -178,6 +179,7 @@ def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
         yield model, "_play_step", _STORE
         yield model, "_minibatch", _SAMPLE
         yield model.policy.network, "weights", _WEIGHTS
+        yield model.policy.network, "look", _LOOK
         for name in ("trunk_forward", "evaluate_forward"):
             yield table_ppo, name, _EVALUATE
         yield torch.autograd, "backward", _WEIGHTS
