@@ -109,7 +109,8 @@ def find_candidates(
     Args:
         root: STATE (1,), with a stock, whose order is not looked at; unchanged.
         width, depth, weights, states, values, parents, actions, seen: See ``search_stage``.
-        ahead, ahead_width, ahead_depth: See ``Effort``.
+        ahead, ahead_width, ahead_depth: See ``Effort``; with ``ahead_width`` 0 nothing is looked
+            at after the draw, and positions are worth their values.
         ahead_states, ahead_values, ahead_parents, ahead_actions, ahead_seen: What the search after
             the draw works on.
         found: STATE (n,), n >= 1, where the candidates are written, best first.
@@ -138,7 +139,7 @@ def find_candidates(
         worths = np.empty(places.size)
         for k in range(places.size):
             i = places[k]
-            if places.size == 1:
+            if places.size == 1 or ahead_width == 0:
                 worths[k] = values[i]
             else:
                 worths[k] = worth_ahead(

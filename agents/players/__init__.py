@@ -15,6 +15,9 @@ A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``:
 ``ppo:PATH``           a trained policy: a run's folder, or its ``policy.safetensors``; with
                        ``play=`` sample (default), argmax or argmax-new (argmax that never
                        returns to a position of the episode), ``temperature=`` for sample
+``ppo+plan:PATH``      the ``plan`` player, which asks a policy's value network about its best
+                       positions; with ``weight=``, ``candidates=`` and the ``plan`` player's
+                       numbers (best with the network of ``agents.value``)
 ``MODULE:NAME``        a player of yours: what ``NAME`` of an importable module makes, a subclass
                        of ``agents.players.base.Player`` or a function that returns one; called
                        with the settings as keywords, numbers, true and false as such
@@ -34,7 +37,7 @@ from agents.players.base import Player
 from agents.players.greedy import GreedyPlayer
 from agents.players.random import RandomPlayer
 
-NAMES = ("random", "greedy", "plan", "ppo", "human", "sample")
+NAMES = ("random", "greedy", "plan", "ppo", "human", "sample", "ppo+plan")
 
 
 def make_player(spec: str) -> Player:
@@ -61,6 +64,10 @@ def make_player(spec: str) -> Player:
         from agents.players.plan import PlanPlayer  # yaml and compiled code, likewise
 
         return PlanPlayer.load(path, **options)
+    if name == "ppo+plan":
+        from agents.players.ppo_plan import PPOPlanPlayer
+
+        return PPOPlanPlayer.load(path, **options)
     if name == "sample":
         from agents.players.sample import SamplePlayer
 

@@ -70,6 +70,8 @@ def save_policy(
     net_arch: list[int],
     variant: Mapping[str, Any],
     value_scale: float,
+    *,
+    whole_game: bool = False,
 ) -> None:
     """Write a policy's weights, with what is needed to rebuild it, as a safetensors file.
 
@@ -80,8 +82,9 @@ def save_policy(
         path: The file; replaced at once, when all is written.
         kind, network, net_arch, variant: As for :func:`build_policy`.
         value_scale: What one point of score counts in the values that the policy estimates.
+        whole_game: Whether its values are of the whole game, not of what is still to come.
     """
-    about = {
+    about: dict[str, Any] = {
         "format": _FORMAT,
         "version": _VERSION,
         "policy": kind,
@@ -90,6 +93,8 @@ def save_policy(
         "env": dict(variant),
         "value_scale": value_scale,
     }
+    if whole_game:
+        about["whole_game"] = True
     weights = {key: tensor.contiguous() for key, tensor in policy.state_dict().items()}
     write_bytes(path, save(weights, metadata={"about": json.dumps(about)}))
 
@@ -97,7 +102,8 @@ def save_policy(
 def load_policy(path: str | Path) -> tuple[MaskableActorCriticPolicy, dict[str, Any]]:
     """Return the policy of a file that :func:`save_policy` wrote, and what the file says of it.
 
-    What it says: ``policy``, ``network``, ``net_arch``, ``env`` (the variant), ``value_scale``.
+    What it says: ``policy``, ``network``, ``net_arch``, ``env`` (the variant), ``value_scale``;
+    ``whole_game`` where the values are of the whole game.
 
     Args:
         path: The file, or a run's folder that holds it.
