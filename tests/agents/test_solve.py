@@ -126,6 +126,22 @@ def test_symmetric_games_have_the_same_verdict():
     assert seen == {"won", "lost"}
 
 
+def test_symmetric_deals_are_lost_alike():
+    """Suits renamed, columns in another order: as many positions can be reached, none is won."""
+    deck = deck_of(int(suite("dev-200")[32]))  # proven lost with little effort
+    rng = np.random.default_rng(5)
+    courses = []
+    for renamed, moved in ((False, False), (True, False), (False, True), (True, True)):
+        suits = rng.permutation(4) if renamed else np.arange(4)
+        columns = rng.permutation(10) if moved else np.arange(10)
+        other = suits[deck // 13] * 13 + deck % 13
+        other[:40] = other[:40].reshape(4, 10)[:, columns].ravel()
+        courses.append(search_all(new_game(other.astype(np.uint8)), 300_000))
+    assert all(course.whole and course.actions is None for course in courses)
+    assert courses[0].positions > 100_000
+    assert {course.positions for course in courses} == {courses[0].positions}
+
+
 NEEDS_A_TAKE_BACK = """\
 foundations 6 8 9 8 3 7 3 9
 stock
