@@ -10,12 +10,10 @@ import numpy as np
 import yaml
 
 from agents.players import plan
-from agents.players.base import Player
-from agents.players.plan import PlanSettings
+from agents.players.plan import PlanPlayer, PlanSettings
 from agents.rollouts import Rollouts, choose, find_candidates, play_stocks, sample_stocks
-from agents.search import FEATURES, MAX_LINE, Memory, best_line
+from agents.search import MAX_LINE, Memory
 from qv_env.actions import DRAW
-from qv_env.observation import visible_states
 from qv_env.rules import STATE, is_won
 
 DEFAULTS = plan.DEFAULTS.with_name("sample.yaml")
@@ -74,7 +72,7 @@ def _changed(rollouts: Rollouts, values: dict[str, Any]) -> Rollouts:
     return replace(rollouts, **numbers)
 
 
-class SamplePlayer(Player):
+class SamplePlayer(PlanPlayer):
     """Tries out on sampled stocks what the plan player would do, and what else it might.
 
     Before each draw, the plan player's search gives the best few positions that can be reached.
@@ -94,24 +92,16 @@ class SamplePlayer(Player):
     batch = 1  # a game takes seconds
 
     def __init__(self, settings: SampleSettings | None = None) -> None:
-        super().__init__()
-        self.env_kwargs = {"observation": "cards", "memory": True}
         settings = load_settings() if settings is None else settings
-        self._plan, self._rollouts = settings.plan, settings.rollouts
-        effort, rollouts = self._plan.effort, self._rollouts
-        weights = zip(FEATURES, self._plan.weights.round(4).tolist(), strict=True)
-        self.settings = {
-            **asdict(rollouts),
-            "plan": {**asdict(effort), "weights": dict(weights)},
-        }
-        self._memory = Memory(effort.width, effort.depth)
+        super().__init__(settings.plan)
+        self._rollouts = rollouts = settings.rollouts
+        self.settings = {**asdict(rollouts), "plan": self.settings}
+        effort = self._plan.effort
         self._ahead_memory = Memory(effort.ahead_width, effort.ahead_depth)
-        self._end_memory: Memory | None = None  # larger, and not every game gets there
         short = Memory(rollouts.width, rollouts.depth)
         end = Memory(rollouts.end_width, rollouts.end_depth)
         self._few_seen, self._end_seen = short.seen, end.seen
         self._rollout_memory = max(short, end, key=lambda memory: memory.states.size)
-        self._line = np.zeros(MAX_LINE, dtype=np.uint8)
         self._found = np.zeros(rollouts.candidates, dtype=STATE)
         self._worth = np.zeros(rollouts.candidates)
         self._lines = np.zeros((rollouts.candidates, MAX_LINE), dtype=np.uint8)
@@ -135,43 +125,25 @@ class SamplePlayer(Player):
 
     def prepare(self, num_seats: int) -> None:
         """Get ready for games at seats 0..num_seats - 1."""
-        self._queues: list[list[int]] = [[] for _ in range(num_seats)]
-        self._ended = np.zeros(num_seats, dtype=np.bool_)
+        super().prepare(num_seats)
         self._generators: list[np.random.Generator | None] = [None] * num_seats
 
     def start(self, seat: int, rng: np.random.Generator) -> None:
         """Begin a new game at a seat, whose sampled stocks come from ``rng``."""
-        self._queues[seat] = []
-        self._ended[seat] = False
+        super().start(seat, rng)
         self._generators[seat] = rng
-
-    def act(self, seats: np.ndarray, observation: Any, mask: np.ndarray) -> np.ndarray:
-        """Choose an action for each seat; see :meth:`Player.act`."""
-        idle = [k for k, seat in enumerate(seats) if not self._queues[seat]]
-        idle = [k for k in idle if not self._ended[seats[k]]]
-        if idle:
-            states = visible_states({key: array[idle] for key, array in observation.items()})
-            for k, i in zip(idle, range(len(idle)), strict=True):
-                self._think(int(seats[k]), states[i : i + 1])
-        # Where nothing is left to plan, the smallest id: take-backs, which cost points, are last.
-        actions = np.argmax(mask, axis=1)
-        for k, seat in enumerate(seats):
-            if self._queues[seat]:
-                actions[k] = self._queues[seat].pop()
-        return actions
 
     def _think(self, seat: int, root: np.ndarray) -> None:
         if root[0]["stock_size"] == 0:
-            line = self._last_line(root)
-            self._ended[seat] = True
-        else:
-            count = self._find(root)
-            generator = self._generators[seat]
-            assert generator is not None, "a seat plays before its game has started"
-            best = self._compared(root, count, generator) if count > 1 else 0
-            line = self._lines[best, : self._lengths[best]].tolist()
-            if not is_won(self._found[best]):
-                line.append(DRAW)
+            super()._think(seat, root)
+            return
+        count = self._find(root)
+        generator = self._generators[seat]
+        assert generator is not None, "a seat plays before its game has started"
+        best = self._compared(root, count, generator) if count > 1 else 0
+        line = self._lines[best, : self._lengths[best]].tolist()
+        if not is_won(self._found[best]):
+            line.append(DRAW)
         self._queues[seat] = line[::-1]
 
     def _find(self, root: np.ndarray) -> int:
@@ -229,29 +201,6 @@ class SamplePlayer(Player):
             return outcomes
 
         return choose(self._worth[:count], rollouts, played)
-
-    def _last_line(self, root: np.ndarray) -> list[int]:
-        """What the plan player does with the stock empty."""
-        effort = self._plan.effort
-        if self._end_memory is None:
-            self._end_memory = Memory(effort.end_width, effort.end_depth)
-        memory = self._end_memory
-        length = best_line(
-            root,
-            effort.end_width,
-            effort.end_depth,
-            self._plan.weights,
-            memory.states,
-            memory.values,
-            memory.parents,
-            memory.actions,
-            memory.seen,
-            1,
-            1,
-            1,
-            self._line,
-        )
-        return self._line[:length].tolist()
 
 
 def _number(text: str) -> int | float | str:
