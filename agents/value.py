@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from torch import Tensor
+from torch import Tensor, nn
 
 from agents.config import MATMUL_PRECISIONS, ConfigError, load_configs, require
 from agents.evaluation import game_rng
@@ -409,10 +409,10 @@ class ValueLearner:
         self.minibatches = max(1, int(config.passes * len(self._learnt) / config.batch_size))
         self.done = 0
         self._losses: list[float] = []
+        head = policy.network.value[-1]
+        assert isinstance(head, nn.Linear)
         with torch.no_grad():
-            self.policy.network.value[-1].bias.fill_(
-                float(self._targets[self._learnt[:, 0]].mean(dtype=np.float64))
-            )
+            head.bias.fill_(float(self._targets[self._learnt[:, 0]].mean(dtype=np.float64)))
 
     def learn(self) -> None:
         """Learn from a minibatch."""
@@ -475,7 +475,7 @@ class ValueLearner:
             self._encoding.flags,
             rows,
         )
-        views = self._encoding.views(rows)
+        views: Any = self._encoding.views(rows)
         observation = {key: torch.from_numpy(view) for key, view in views.items()}
         return observation, torch.from_numpy(self._targets[games])
 

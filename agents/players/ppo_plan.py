@@ -123,8 +123,9 @@ class PPOPlanPlayer(PlanPlayer):
         states = np.concatenate([states for states, _, _ in found])
         for state, row in zip(states, rows, strict=True):
             encode(state, self._encoding.flags, row)
+        seen: Any = self._encoding.views(rows)
         with torch.inference_mode():
-            _, values = self._network(observation_tensors(self._encoding.views(rows)))
+            _, values = self._network(observation_tensors(seen))
         ends = values.numpy() + self._value_scale * states["score"]
         at = 0
         for seat, (candidates, lines, worth) in zip(seats.tolist(), found, strict=True):
