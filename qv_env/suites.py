@@ -1,8 +1,8 @@
 """Pools of deals: named suites of held-out deals, ranges and lists.
 
-A suite's content never changes under its name. The suites are consecutive parts of one fixed
-sequence of different held-out deals (SplitMix64 from a fixed state, each output's upper 34 bits
-added to 2^34), so they are disjoint and need no file.
+A suite's content never changes under its name. These are consecutive parts of one fixed sequence of
+different held-out deals (SplitMix64 from a fixed state, each output's upper 34 bits added to 2^34),
+so they are disjoint and need no file:
 
 ===========  =======  ==========================================
 name         deals    for
@@ -11,20 +11,47 @@ dev-200          200  tuning, and evaluation during training
 test-1000      1,000  tables
 test-10000    10,000  tables with narrow intervals
 ===========  =======  ==========================================
+
+The deals of the first two carry what a solver that knows the stock found (``difficulty``), in files
+beside this module. They are cut by it into suites by difficulty, in the order they have there:
+
+=================================  ========================================================
+name                               deals of ``dev-200``, of ``test-1000``
+=================================  ========================================================
+``dev-easy``, ``test-easy``        won by the solver's first beam (300 wide, no take-backs)
+``dev-hard``, ``test-hard``        won with more than that
+``dev-unsolved``, ``test-unsolved``  not won: given up, or proven lost
+=================================  ========================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import binascii
+import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import TypeAlias
 
 import numpy as np
 
-from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_number, split_mix
+from qv_env.actions import NUM_ACTIONS
+from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_code, deal_number, split_mix
 
-SUITE_SIZES = {"dev-200": 200, "test-1000": 1_000, "test-10000": 10_000}
+_PARTS = {"dev-200": 200, "test-1000": 1_000, "test-10000": 10_000}  # of the fixed sequence
+
+LABELLED = {"dev": "dev-200", "test": "test-1000"}  # their deals carry what the solver found
+_CUT_SIZES = {
+    "dev-easy": 90,
+    "dev-hard": 32,
+    "dev-unsolved": 78,
+    "test-easy": 388,
+    "test-hard": 192,
+    "test-unsolved": 420,
+}
+SUITE_SIZES = _PARTS | _CUT_SIZES
 
 _SEQUENCE_STATE = 0x5175_6172_616E_7465  # "Quarante" in ASCII
 
@@ -41,11 +68,18 @@ def _held_out_sequence(length: int) -> list[int]:
 
 
 @cache
-def _all_suites() -> dict[str, np.ndarray]:
-    numbers = np.array(_held_out_sequence(sum(SUITE_SIZES.values())), dtype=np.int64)
+def _parts() -> dict[str, np.ndarray]:
+    numbers = np.array(_held_out_sequence(sum(_PARTS.values())), dtype=np.int64)
     numbers.flags.writeable = False
-    ends = np.cumsum(list(SUITE_SIZES.values()))
-    return dict(zip(SUITE_SIZES, np.split(numbers, ends[:-1]), strict=True))
+    ends = np.cumsum(list(_PARTS.values()))
+    return dict(zip(_PARTS, np.split(numbers, ends[:-1]), strict=True))
+
+
+@cache
+def _cut(name: str) -> np.ndarray:
+    numbers = np.array([record.deal for record in difficulty(name)], dtype=np.int64)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def suite(name: str) -> np.ndarray:
@@ -56,7 +90,7 @@ def suite(name: str) -> np.ndarray:
     """
     if name not in SUITE_SIZES:
         raise ValueError(f"no suite {name!r}; there are {', '.join(SUITE_SIZES)}")
-    return _all_suites()[name]
+    return _cut(name) if name in _CUT_SIZES else _parts()[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +153,98 @@ def _range(text: str) -> DealPool:
     if not 0 <= low < high <= NUM_DEALS:
         raise ValueError(f"deals {text!r} needs 0 <= lo < hi <= {NUM_DEALS}")
     return DealPool(low, high - low, _NO_NUMBERS)
+
+
+# --------------------------------------------------------------------------------- difficulty
+
+# A deal that the solver won with so many attempts is easy: a look at the first positions that can
+# be reached, and one narrow beam.
+EASY_ATTEMPTS = 2
+VERDICTS = ("won", "lost", "given up")
+_FIELDS = ("code", "verdict", "attempts", "positions", "score", "cards", "actions")
+
+
+@dataclass(frozen=True)
+class DealRecord:
+    """What the solver, which knows the stock, found about a deal.
+
+    Attributes:
+        deal: The deal's number.
+        verdict: ``"won"``; ``"lost"``: proven to be so, take-backs included; or ``"given up"``:
+            not solved within the effort that the data file states, nothing is known.
+        attempts: How many attempts the solver made: a measure of difficulty.
+        positions: How many positions it looked at.
+        score: The score that ``actions`` lead to, 0..1360.
+        cards: The cards on the foundations then, 0..104.
+        actions: The winning game's actions; where the deal was not won, those that lead to the
+            most cards on the foundations that was found.
+    """
+
+    deal: int
+    verdict: str
+    attempts: int
+    positions: int
+    score: int
+    cards: int
+    actions: tuple[int, ...]
+
+    @property
+    def level(self) -> str:
+        """``"easy"``, ``"hard"`` or ``"unsolved"``: the suites by difficulty are cut by it."""
+        if self.verdict != "won":
+            return "unsolved"
+        return "easy" if self.attempts <= EASY_ATTEMPTS else "hard"
+
+
+def difficulty(name: str) -> tuple[DealRecord, ...]:
+    """Return what the solver found about each deal of a suite, in the suite's order.
+
+    Raises:
+        ValueError: There are no such data; the message lists the suites that have them.
+    """
+    if name in LABELLED.values():
+        return _records(name)
+    if name not in _CUT_SIZES:
+        known = ", ".join([*LABELLED.values(), *_CUT_SIZES])
+        raise ValueError(f"nothing is known about the deals of {name!r}, only of {known}")
+    part, _, level = name.partition("-")
+    return tuple(record for record in _records(LABELLED[part]) if record.level == level)
+
+
+@cache
+def _records(name: str) -> tuple[DealRecord, ...]:
+    path = files("qv_env") / "data" / f"{name}.csv"
+    return tuple(parse_records(path.read_text(encoding="utf-8")))
+
+
+def records_text(records: Iterable[DealRecord], note: str) -> str:
+    """Return the data file of records: CSV with a heading, below a line ``# note``."""
+    lines = [f"# {note}", ",".join(_FIELDS)]
+    for record in records:
+        actions = base64.b64encode(bytes(record.actions)).decode("ascii")
+        numbers = f"{record.attempts},{record.positions},{record.score},{record.cards}"
+        lines.append(f"{deal_code(record.deal)},{record.verdict},{numbers},{actions}")
+    return "\n".join(lines) + "\n"
+
+
+def parse_records(text: str) -> list[DealRecord]:
+    """Read what ``records_text`` wrote.
+
+    Raises:
+        ValueError: It is no such text; the message names the line.
+    """
+    records = []
+    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
+        if number == 1 or (number == 2 and row == list(_FIELDS)):
+            continue
+        try:
+            code, verdict, *numbers, encoded = row
+            attempts, positions, score, cards = map(int, numbers)
+            actions = tuple(base64.b64decode(encoded, validate=True))
+            if verdict not in VERDICTS or max(actions, default=0) >= NUM_ACTIONS:
+                raise ValueError(f"{verdict!r} or an action is unknown")
+            deal = deal_number(code)
+        except (ValueError, binascii.Error) as error:
+            raise ValueError(f"line {number}: {error}") from None
+        records.append(DealRecord(deal, verdict, attempts, positions, score, cards, actions))
+    return records
