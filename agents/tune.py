@@ -119,7 +119,7 @@ def solver_bench(width: int) -> Play:
     def results(weights: np.ndarray, deals: Sequence[int]) -> np.ndarray:
         rows = np.zeros((len(deals), 2), dtype=np.int64)
         for i, deal in enumerate(deals):
-            course = try_game(new_game(deck_of(deal)), Attempt(width, weights))
+            course = try_game(new_game(deck_of(deal)), Attempt(width, weights, take_backs=False))
             rows[i] = course.most_up, course.actions is not None
         return rows
 
