@@ -33,6 +33,7 @@ from agents.search import (
 from qv_env._jit import compiled, inlined
 from qv_env.actions import (
     COLUMN,
+    FOUNDATION,
     MOVE_TABLE,
     NUM_ACTIONS,
     NUM_ACTIONS_WITHOUT_TAKE_BACK,
@@ -265,7 +266,9 @@ def _follow(node: Node, action: int, near: np.uint64, places: np.ndarray, drawab
     game = node["game"]
     card_id = int(top_card(game, source, s))
     suit = int(suit_of(card_id))
-    node["key"] -= _foundations_key(game, suit)
+    foundations = source == FOUNDATION or target == FOUNDATION
+    if foundations:
+        node["key"] -= _foundations_key(game, suit)
     if source == COLUMN:
         _leave_column(node, s, card_id, near)
     elif source == WASTE:
@@ -282,7 +285,8 @@ def _follow(node: Node, action: int, near: np.uint64, places: np.ndarray, drawab
     else:
         node["up"] += 1
     play(game, action)
-    node["key"] += _foundations_key(game, suit)
+    if foundations:
+        node["key"] += _foundations_key(game, suit)
 
 
 @compiled

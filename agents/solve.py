@@ -263,8 +263,9 @@ def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf"))
     layer, following = np.zeros(width, dtype=NODE), np.zeros(width, dtype=NODE)
     parents, actions = np.zeros(width, dtype=np.int32), np.zeros(width, dtype=np.uint8)
     seen = np.zeros(1 << (_KEYS * width).bit_length(), dtype=np.uint64)
-    promise = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
-    known_promise(root[0], promise)
+    exact = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
+    known_promise(root[0], exact)
+    weights, promise = attempt.weights.astype(np.float32), exact.astype(np.float32)
     game = root.copy()
     play_safe(game[0])
     places = drawing_places(game)
@@ -285,8 +286,8 @@ def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf"))
             parents,
             actions,
             seen,
-            attempt.weights.astype(np.float32),
-            promise.astype(np.float32),
+            weights,
+            promise,
             places,
             drawable,
             attempt.take_backs,
@@ -299,10 +300,11 @@ def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf"))
         if count == 0 or time.thread_time() > deadline:
             break
         layer, following = following, layer
-        heights = layer["up"][:count]
-        if heights.max() > best_up:
-            best_place = int(heights.argmax())
-            best_up, best_layer = int(heights[best_place]), len(history)
+        if up > best_up:  # of all that were seen; was one of them kept?
+            heights = layer["up"][:count]
+            place = int(heights.argmax())
+            if heights[place] > best_up:
+                best_up, best_layer, best_place = int(heights[place]), len(history), place
     best = _line(root, _way(history[:best_layer], best_place))
     return Course(None, False, positions, most_up, best, best_up)
 
