@@ -55,7 +55,7 @@ from rich.progress import (
 )
 
 from agents.evaluation import Episode
-from agents.players import Player, make_player, player_files
+from agents.players import FORMS, Player, make_player, player_files
 from agents.plots import score_plot
 from agents.provenance import git_state, package_versions
 from agents.results import (
@@ -755,8 +755,7 @@ def _parser() -> argparse.ArgumentParser:
         "players",
         metavar="PLAYER",
         nargs="*",
-        help="random, greedy, plan, human:FOLDER, ppo:PATH[,play=...][,temperature=T], or"
-        " MODULE:NAME for a player of yours; LABEL=PLAYER to call it something else",
+        help=f"{FORMS}; LABEL=PLAYER to call it something else",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from agents.evaluation import Episode, play_deals
-from agents.players import Player, make_player
+from agents.players import FORMS, Player, make_player
 from qv_env import MAX_EPISODE_STEPS, deal_code, suite
 from qv_env.deals import typed_deal
 from qv_env.playthrough import Playthrough
@@ -59,9 +59,7 @@ def playthrough_of(
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m agents.watch", description=__doc__)
-    parser.add_argument(
-        "player", help="random, greedy, plan, ppo:PATH or ppo:PATH,play=argmax-new ..."
-    )
+    parser.add_argument("player", help=FORMS)
     parser.add_argument(
         "--deal", default=str(suite("dev-200")[0]), help="code or number (default: dev-200's first)"
     )

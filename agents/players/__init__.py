@@ -38,6 +38,11 @@ from agents.players.greedy import GreedyPlayer
 from agents.players.random import RandomPlayer
 
 NAMES = ("random", "greedy", "plan", "ppo", "human", "sample", "ppo+plan")
+FORMS = (
+    "random, greedy, plan[:FILE][,key=value...], sample[:FILE][,key=value...], ppo:PATH[,play=...]"
+    "[,temperature=T], ppo+plan:PATH[,key=value...], human:FOLDER, or MODULE:NAME for a player of "
+    "yours (docs/players.md)"
+)
 
 
 def make_player(spec: str) -> Player:
