@@ -37,12 +37,17 @@ from agents.players.base import Player
 from agents.players.greedy import GreedyPlayer
 from agents.players.random import RandomPlayer
 
-NAMES = ("random", "greedy", "plan", "ppo", "human", "sample", "ppo+plan")
-FORMS = (
-    "random, greedy, plan[:FILE][,key=value...], sample[:FILE][,key=value...], ppo:PATH[,play=...]"
-    "[,temperature=T], ppo+plan:PATH[,key=value...], human:FOLDER, or MODULE:NAME for a player of "
-    "yours (docs/players.md)"
-)
+_FORMS = {
+    "random": "random",
+    "greedy": "greedy",
+    "plan": "plan[:FILE][,key=value...]",
+    "ppo": "ppo:PATH[,play=...][,temperature=T]",
+    "human": "human:FOLDER",
+    "sample": "sample[:FILE][,key=value...]",
+    "ppo+plan": "ppo+plan:PATH[,key=value...]",
+}
+NAMES = tuple(_FORMS)
+FORMS = f"{', '.join(_FORMS.values())}, or MODULE:NAME for a player of yours (docs/players.md)"
 
 
 def make_player(spec: str) -> Player:
@@ -149,4 +154,4 @@ def player_files(spec: str) -> dict[str, str]:
     return found
 
 
-__all__ = ["NAMES", "Player", "make_player", "player_files"]
+__all__ = ["FORMS", "NAMES", "Player", "make_player", "player_files"]
