@@ -36,7 +36,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,13 +83,8 @@ from agents.tables import (
 from agents.workers import Spent, Task, WorkerError, Workers, play_task
 from qv_env import ENV_ID, MAX_EPISODE_STEPS, deal_code, suite
 from qv_env.deals import typed_deal
-from qv_env.files import write_bytes, write_json, write_text
+from qv_env.files import held, write_bytes, write_json, write_text
 from qv_env.suites import SUITE_SIZES, deal_pool
-
-try:
-    import fcntl
-except ImportError:  # no POSIX: nothing keeps two processes apart
-    fcntl = None  # type: ignore[assignment]
 
 PLAN, TIMES, TABLE, PLOT = "benchmark.json", "times.jsonl", "table.md", "plot.png"
 FILES = (PLAN, RESULTS, TIMES, SUMMARY, TABLE, PLOT)
@@ -399,7 +393,7 @@ def play_into(
     if resume:
         check_same_plan(folder, plan)
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    with held(folder):
         if not resume:
             for name in reversed(FILES):
                 (folder / name).unlink(missing_ok=True)
@@ -498,23 +492,6 @@ def _journal(path: Path, parse: Callable[[str], dict[str, Any]]) -> list[dict[st
         except ValueError as error:
             raise ResultsError(f"{path}, line {number}: {error}") from None
     return rows
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from playing into a folder; the lock ends with the process."""
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ResultsError(f"another process plays into {folder}") from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _plan_file(plan: Plan, command: str) -> dict[str, Any]:

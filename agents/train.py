@@ -19,6 +19,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ from agents.provenance import git_state, package_versions
 from agents.recording import record_deals
 from agents.stats import mean_interval, proportion_interval
 from qv_env import suite
-from qv_env.files import replacing, write_json, write_text
+from qv_env.files import held, replacing, write_json, write_text
 from qv_env.sb3 import make_sb3_env
 
 CONFIG_FILE = "config.yaml"
@@ -283,6 +284,8 @@ class Run:
     Raises:
         RunError: The folder holds a run and ``resume`` is off, or it holds a run of another
             config, or there is nothing to resume, or no checkpoint can be read.
+        InUseError: Another run works in the folder; this one does until ``train`` ends or
+            ``close`` is called.
     """
 
     def __init__(
@@ -296,12 +299,27 @@ class Run:
         self.folder = folder
         self._say = say
         self._stop: int | None = None
-        checkpoint: dict[str, Any] | None = None
+        self._hold = ExitStack()
         if resume:
             self._check_same_config()
-            checkpoint = self._newest_checkpoint()
         else:
-            _check_unused(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+        self._hold.enter_context(held(folder))
+        try:
+            if not resume:
+                _check_unused(folder)
+            self._begin(resume)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the folder, as the end of ``train`` does."""
+        self._hold.close()
+
+    def _begin(self, resume: bool) -> None:
+        config, folder = self.config, self.folder
+        checkpoint = self._newest_checkpoint() if resume else None
         torch.set_num_threads(config.torch_threads)
         self.learner = Learner(config)
         self.evaluations: list[dict[str, Any]] = []
@@ -309,7 +327,7 @@ class Run:
         self._next_evaluation = config.evaluation.every
         self._next_checkpoint = config.checkpoint.every
         self._next_recording = config.record.every
-        (folder / _CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        (folder / _CHECKPOINTS).mkdir(exist_ok=True)
         if checkpoint is None:
             write_text(folder / CONFIG_FILE, yaml.safe_dump(config.to_dict(), sort_keys=False))
         else:
@@ -431,6 +449,7 @@ class Run:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             writer.close()
+            self.close()
         if self._stop is not None:  # it came when there was nothing left to break off
             raise Interrupted(self._stop)
         return results

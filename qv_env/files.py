@@ -11,6 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: folders are not held
+    fcntl = None  # type: ignore[assignment]
+
 KEPT_FOLDER = "playthroughs"  # in a store: people's finished and abandoned games
 
 
@@ -89,3 +94,35 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
         OSError: The file cannot be written.
     """
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+class InUseError(OSError):
+    """Another process holds a folder."""
+
+
+@contextmanager
+def held(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a folder: whoever else wants to hold it, in this process or another, is refused.
+
+    Whatever ends the process lets go of it, too; nothing is left behind in the folder. On systems
+    without POSIX locks it does nothing.
+
+    Args:
+        folder: An existing folder.
+
+    Raises:
+        InUseError: It is held already.
+        OSError: There is no such folder.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUseError(f"{os.fspath(folder)} is in use by another process") from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
 from agents.provenance import git_state, package_versions
-from qv_env.files import replacing, write_bytes, write_json, write_text
+from qv_env.files import InUseError, held, replacing, write_bytes, write_json, write_text
 
 
 def test_what_was_written_is_there_and_nothing_else(tmp_path):
@@ -114,3 +115,39 @@ def test_git_state_of_a_checkout(tmp_path):
     assert git_state(tmp_path) == (commit, True)
     (tmp_path / "folder").mkdir()
     assert git_state(tmp_path / "folder") == (None, None)  # inside somebody else's checkout
+
+
+HOLDER = """
+import sys
+from qv_env.files import held
+with held(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are held on POSIX systems only")
+def test_a_folder_is_held_until_the_process_ends_whatever_ends_it(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InUseError, match=rf"^{tmp_path} is in use by another process$"):
+            held(tmp_path).__enter__()
+        holder.kill()
+    with held(tmp_path):
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are held on POSIX systems only")
+def test_a_folder_is_let_go_after_an_error(tmp_path):
+    with pytest.raises(KeyError), held(tmp_path):
+        raise KeyError
+    with held(str(tmp_path)):
+        pass
+    with pytest.raises(FileNotFoundError), held(tmp_path / "missing"):
+        pass

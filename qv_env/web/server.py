@@ -91,6 +91,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,16 +107,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from qv_env.deals import deal_code, deal_number
-from qv_env.files import KEPT_FOLDER, default_store
+from qv_env.files import KEPT_FOLDER, InUseError, default_store, held
 from qv_env.game import Game, Outcome
 from qv_env.playthrough import PlaythroughError, read_playthrough
 from qv_env.render.art import art_json
 from qv_env.render.layout import layout_json
-
-try:
-    import fcntl
-except ImportError:  # no POSIX: nothing keeps two servers from one store
-    fcntl = None  # type: ignore[assignment]
 
 ADDRESS = "127.0.0.1"
 PORT = 8104  # always the same, so that a page left open finds a restarted server
@@ -150,7 +146,7 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 
-_TABLE_FILE, _LOCK_FILE = "table.json", "lock"
+_TABLE_FILE = "table.json"
 _VERSION_BITS = 52  # what JavaScript's numbers hold exactly, with room to count on
 
 
@@ -180,8 +176,8 @@ class Reply(NamedTuple):
 class Table:
     """The one game on the table, and the folder it is stored in. Threads may share it.
 
-    The folder holds ``table.json`` (the game as ``Game.saved`` gives it, with the version),
-    ``playthroughs/`` (finished and abandoned games) and ``lock``, which one server holds.
+    The folder holds ``table.json`` (the game as ``Game.saved`` gives it, with the version) and
+    ``playthroughs/`` (finished and abandoned games); one server holds it.
 
     Args:
         store: The folder; made where it is missing.
@@ -202,7 +198,11 @@ class Table:
         self._kept: str | None = None  # the name of the game's playthrough, where it is kept
         code = None if deal is None else deal_code(deal_number(deal))
         store.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock: int | None = _locked(store / _LOCK_FILE)
+        self._hold = ExitStack()
+        try:
+            self._hold.enter_context(held(store))
+        except InUseError:
+            raise PlayError(f"another server is playing at {store}") from None
         try:
             self._open(code)
         except BaseException:
@@ -211,9 +211,7 @@ class Table:
 
     def close(self) -> None:
         """Let go of the store."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
+        self._hold.close()
 
     @property
     def folder(self) -> Path:
@@ -351,19 +349,6 @@ def _checked_page(page: Any, game: Game) -> tuple[int, str | None]:
     if not isinstance(kept, bool):
         raise PlaythroughError("page.kept is true or false")
     return version, game.file_name if kept else None
-
-
-def _locked(path: Path) -> int | None:
-    """Open and lock a file; the lock goes with the process, whatever ends it."""
-    if fcntl is None:
-        return None
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise PlayError(f"another server is playing at {path.parent}") from None
-    return descriptor
 
 
 def _one_line(error: Exception) -> str:

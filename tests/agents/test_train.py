@@ -568,6 +568,19 @@ def test_stopping_time_after_time(tmp_path, whole):
     assert_same_end(folder, whole)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="folders are held on POSIX systems only")
+def test_a_folder_in_which_a_run_works_is_refused_to_others(tmp_path, capsys):
+    out = tmp_path / "out"
+    run = Run(tiny(), out / "seed-3", resume=False)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert main([write_config(tmp_path), "--out", str(out), "--resume"]) == 2
+    error = capsys.readouterr().err
+    assert error == f"agents.train: {out / 'seed-3'} is in use by another process\n"
+    assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    run.close()
+    assert main([write_config(tmp_path), "--out", str(out), "--resume", "--quiet"]) == 0
+
+
 # --------------------------------------------------------------------------- damaged checkpoints
 
 
