@@ -381,7 +381,8 @@ def play_into(
 
     Raises:
         FileExistsError: The folder has results and neither ``resume`` nor ``overwrite`` is on.
-        ResultsError: What the folder has is not of this plan, or another process plays into it.
+        ResultsError: What the folder has is not of this plan.
+        InUseError: Another process plays into the folder.
         ValueError: A player cannot be made or cannot play these deals.
         WorkerError: A player failed, or a worker died; the rows so far are kept.
         OSError: The folder cannot be written to.

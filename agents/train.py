@@ -299,19 +299,16 @@ class Run:
         self.folder = folder
         self._say = say
         self._stop: int | None = None
-        self._hold = ExitStack()
         if resume:
             self._check_same_config()
         else:
             folder.mkdir(parents=True, exist_ok=True)
-        self._hold.enter_context(held(folder))
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(held(folder))
             if not resume:
                 _check_unused(folder)
             self._begin(resume)
-        except BaseException:
-            self.close()
-            raise
+            self._hold = stack.pop_all()
 
     def close(self) -> None:
         """Let go of the folder, as the end of ``train`` does."""

@@ -11,6 +11,7 @@ import pytest
 
 from agents.provenance import git_state, package_versions
 from qv_env.files import InUseError, held, replacing, write_bytes, write_json, write_text
+from tests.marks import holds_folders
 
 
 def test_what_was_written_is_there_and_nothing_else(tmp_path):
@@ -126,7 +127,7 @@ with held(sys.argv[1]):
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="folders are held on POSIX systems only")
+@holds_folders
 def test_a_folder_is_held_until_the_process_ends_whatever_ends_it(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)],
@@ -143,7 +144,7 @@ def test_a_folder_is_held_until_the_process_ends_whatever_ends_it(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="folders are held on POSIX systems only")
+@holds_folders
 def test_a_folder_is_let_go_after_an_error(tmp_path):
     with pytest.raises(KeyError), held(tmp_path):
         raise KeyError

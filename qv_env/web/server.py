@@ -198,16 +198,13 @@ class Table:
         self._kept: str | None = None  # the name of the game's playthrough, where it is kept
         code = None if deal is None else deal_code(deal_number(deal))
         store.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._hold = ExitStack()
-        try:
-            self._hold.enter_context(held(store))
-        except InUseError:
-            raise PlayError(f"another server is playing at {store}") from None
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(store))
+            except InUseError:
+                raise PlayError(f"another server is playing at {store}") from None
             self._open(code)
-        except BaseException:
-            self.close()
-            raise
+            self._hold = stack.pop_all()
 
     def close(self) -> None:
         """Let go of the store."""

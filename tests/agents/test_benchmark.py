@@ -56,6 +56,7 @@ from agents.tables import (
 )
 from qv_env import deal_code, suite
 from qv_env.files import InUseError, held
+from tests.marks import holds_folders
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = sorted([RESULTS, SUMMARY, TABLE, PLOT])  # by run_benchmark and write_results
@@ -578,7 +579,7 @@ def test_networks_play_the_same_on_any_number_of_workers(tmp_path):
     assert list(json.loads((out / PLAN).read_text())["files"]) == [path.as_posix()]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="folders are held on POSIX systems only")
+@holds_folders
 def test_two_processes_do_not_play_into_one_folder(tmp_path):
     plan = Plan({"greedy": "greedy"}, "list", (1,))
     with held(tmp_path), pytest.raises(InUseError, match="is in use"):

@@ -26,6 +26,7 @@ from agents.players import make_player
 from agents.players.ppo import load_policy
 from agents.train import Interrupted, Learner, Run, RunError, main
 from qv_env import suite
+from tests.marks import holds_folders
 from tests.same import assert_same
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -568,7 +569,7 @@ def test_stopping_time_after_time(tmp_path, whole):
     assert_same_end(folder, whole)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="folders are held on POSIX systems only")
+@holds_folders
 def test_a_folder_in_which_a_run_works_is_refused_to_others(tmp_path, capsys):
     out = tmp_path / "out"
     run = Run(tiny(), out / "seed-3", resume=False)
