@@ -16,14 +16,15 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from agents.benchmark import run_benchmark, write_results
-from agents.config import ConfigError, load_config
 from agents.players import make_player
-from agents.report import write_report
-from agents.train import Interrupted, Run, RunError
-from agents.watch import watch
+from agents.training.config import ConfigError, RunError, load_config
+from agents.training.report import write_report
+from agents.training.run import Interrupted, Run
 from qv_env import suite
-from qv_env.export import export
+from qv_env.evaluation.benchmark import run_benchmark
+from qv_env.evaluation.play import watch
+from qv_env.evaluation.reports.benchmark import write_results
+from qv_env.playthroughs.export import export
 from qv_env.suites import SUITE_SIZES
 
 _AGENT, _BASELINES = "ppo", ("greedy", "random")

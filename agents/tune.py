@@ -2,7 +2,7 @@
 
     python -m agents.tune --out FILE [--solver] [--seconds S] [--width W] ...
 
-CMA-ES (Hansen), by the package ``cmaes``, looks for the weights of ``agents.search.FEATURES``
+CMA-ES (Hansen), by the package ``cmaes``, looks for the weights of ``agents.search.stage.FEATURES``
 with which most is reached: cards on the foundations, a won deal counted twice. All weights
 of a generation play the same deals, each generation plays others, all below 2^34: no held-out
 deal is touched. What is written after each generation is the centre of the distribution, not the
@@ -15,152 +15,13 @@ import argparse
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
-import numpy as np
-from cmaes import CMA
-
-from agents.players.plan import DEFAULTS, load_settings, settings_text
-from agents.search import FEATURES, MAX_LINE, Effort, Memory, play_game
-from agents.solve import WEIGHTS, Attempt, try_game
-from qv_env.cards import NUM_CARDS
-from qv_env.deals import HELD_OUT_FROM, deck_of
+from agents.search.settings import DEFAULTS, load_settings, settings_text
+from agents.search.solver import WEIGHTS
+from agents.search.stage import Effort
+from agents.search.tuning import SIGMA, PlanBench, Play, solver_bench, tune
 from qv_env.files import write_text
-from qv_env.rules import foundation_cards, is_won, new_game
-
-# How far apart two values of a weight are tried at first.
-SCALES: Mapping[str, float] = {
-    "up": 1.0,
-    "even": 0.5,
-    "empty": 2.0,
-    "more_empty": 1.5,
-    "links": 0.3,
-    "over": 0.4,
-    "over_near": 0.4,
-    "waste_over": 0.3,
-    "waste_over_near": 0.3,
-    "depth": 0.15,
-    "waste_depth": 0.1,
-    "in_stock": 0.4,
-    "promise_up": 0.5,
-    "promise_columns": 0.5,
-    "waste": 0.2,
-    "clean": 0.5,
-    "shortest": 0.2,
-    "waste_links": 0.2,
-    "kings": 0.3,
-    "empty_early": 1.0,
-    "over_early": 0.3,
-    "up_early": 0.5,
-}
-SIGMA = 0.5
-
-
-Play: TypeAlias = "Callable[[np.ndarray, Sequence[int]], np.ndarray]"
-
-
-class PlanBench:
-    """Lets the plan player play deals with any weights.
-
-    Args:
-        effort: How far the player looks.
-    """
-
-    def __init__(self, effort: Effort) -> None:
-        self._effort = effort
-        self._memory = Memory(
-            max(effort.width, effort.end_width), max(effort.depth, effort.end_depth)
-        )
-        self._few_seen = Memory(effort.width, effort.depth).seen
-        self._line = np.zeros(MAX_LINE, dtype=np.uint8)
-
-    def __call__(self, weights: np.ndarray, deals: Sequence[int]) -> np.ndarray:
-        """Play deals and return a row each: cards up, and 1 where won; int64 (n, 2).
-
-        Args:
-            weights: float64 (NUM_FEATURES,).
-            deals: Deal numbers.
-        """
-        rows = np.zeros((len(deals), 2), dtype=np.int64)
-        memory, effort = self._memory, self._effort
-        for i, deal in enumerate(deals):
-            game = new_game(deck_of(deal))
-            play_game(
-                game,
-                effort.width,
-                effort.depth,
-                effort.end_width,
-                effort.end_depth,
-                weights,
-                memory.states,
-                memory.values,
-                memory.parents,
-                memory.actions,
-                memory.seen,
-                self._few_seen,
-                effort.ahead,
-                effort.ahead_width,
-                effort.ahead_depth,
-                self._line,
-            )
-            rows[i] = foundation_cards(game[0]), is_won(game[0])
-        return rows
-
-
-def solver_bench(width: int) -> Play:
-    """Return what goes through deals once as the solver does, with any weights: see ``PlanBench``.
-
-    Args:
-        width: Of the solver's beam.
-    """
-
-    def results(weights: np.ndarray, deals: Sequence[int]) -> np.ndarray:
-        rows = np.zeros((len(deals), 2), dtype=np.int64)
-        for i, deal in enumerate(deals):
-            course = try_game(new_game(deck_of(deal)), Attempt(width, weights, take_backs=False))
-            rows[i] = course.most_up, course.actions is not None
-        return rows
-
-    return results
-
-
-def tune(
-    start: np.ndarray,
-    bench: Play,
-    deals: int,
-    seed: int,
-    population: int | None = None,
-    sigma: float = SIGMA,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the centre of the distribution after each generation, without an end.
-
-    Args:
-        start: float64 (NUM_FEATURES,), where the search begins.
-        bench: What gives weights' results on deals: see ``PlanBench``.
-        deals: How many deals each sample plays.
-        seed: Seeds the samples and the deals.
-        population: Samples a generation; CMA-ES's own default where None.
-        sigma: The first standard deviation, in units of ``SCALES``.
-
-    Yields:
-        The weights, float64 (NUM_FEATURES,), and the samples' means of cards up and wins, float64
-        (population, 2).
-    """
-    scales = np.array([SCALES[name] for name in FEATURES])
-    optimizer = CMA(mean=start / scales, sigma=sigma, seed=seed, population_size=population)
-    rng = np.random.default_rng(seed)
-    while True:
-        numbers = rng.integers(0, HELD_OUT_FROM, deals).tolist()
-        samples, means = [], []
-        for _ in range(optimizer.population_size):
-            sample = optimizer.ask()
-            mean = bench(sample * scales, numbers).mean(axis=0)
-            samples.append((sample, -(mean[0] + NUM_CARDS * mean[1])))
-            means.append(mean)
-        optimizer.tell(samples)
-        yield optimizer.mean * scales, np.array(means)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,50 +10,13 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from agents.evaluation import Episode, play_deals
-from agents.players import FORMS, Player, make_player
+from agents.players import FORMS, make_player
 from qv_env import MAX_EPISODE_STEPS, deal_code, suite
 from qv_env.deals import typed_deal
-from qv_env.playthrough import Playthrough
-
-
-def watch(player: Player, deal: int, seed: int = 0, max_episode_steps: int = MAX_EPISODE_STEPS
-          ) -> Playthrough:  # fmt: skip
-    """Return the playthrough of one deal.
-
-    It is the game that ``agents.benchmark`` counts for the same player, deal, seed and step limit.
-
-    Args:
-        player: Who plays.
-        deal: The deal's number.
-        seed: Seeds the player's randomness, together with the deal's number.
-        max_episode_steps: The step limit; -1 for none.
-    """
-    (episode,) = play_deals(player, [deal], seed, max_episode_steps, record=True)
-    return playthrough_of(episode, player, seed)
-
-
-def playthrough_of(
-    episode: Episode, player: Player, seed: int, extra: dict[str, Any] | None = None
-) -> Playthrough:
-    """Return a recorded episode as a playthrough, with further keys where there are any."""
-    return Playthrough.from_actions(
-        episode.actions,
-        deal=episode.deal,
-        player=player.name,
-        values=episode.values or None,
-        likeliest=episode.likeliest or None,
-        extra={
-            "settings": player.settings,
-            "seed": seed,
-            "truncated": episode.truncated,
-            **(extra or {}),
-        },
-    )
+from qv_env.evaluation.play import watch
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -21,8 +21,8 @@ from typing import Any
 # As the Makefile has it: torch's waiting threads sleep. Read when torch is first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from agents.provenance import git_state, package_versions
 from benchmarks.measure import FULL, QUICK, Result, Sizes
+from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.files import write_json, write_text
 
 BEGIN = "<!-- speed: begin -->"

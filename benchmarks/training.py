@@ -20,11 +20,11 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
-from agents import ppo as table_ppo
-from agents.config import RunConfig, load_config
-from agents.players.ppo import policy_class_of
-from agents.policies import TablePolicy
-from agents.train import Learner, LearnerReward
+from agents.networks.files import policy_class_of
+from agents.networks.policy import TablePolicy
+from agents.training import ppo as table_ppo
+from agents.training.config import RunConfig, load_config
+from agents.training.learner import Learner, LearnerReward
 from benchmarks.measure import ROOT, Result, Row, Sizes, Target
 from qv_env import ENV_ID
 

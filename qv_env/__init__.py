@@ -11,7 +11,7 @@ from qv_env.actions import ACTION_NAMES, NUM_ACTIONS, action_name, parse_action
 from qv_env.cards import card_text, cards_text, parse_card, parse_cards
 from qv_env.deals import deal_code, deal_number, deck_of, parse_code
 from qv_env.env import ENV_ID, MAX_EPISODE_STEPS, QuaranteVoleursEnv
-from qv_env.playthrough import (
+from qv_env.playthroughs.playthrough import (
     Playthrough,
     PlaythroughError,
     Recorder,

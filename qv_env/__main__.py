@@ -24,12 +24,11 @@ from gymnasium.utils import seeding
 from qv_env._version import __version__
 from qv_env.cards import SUIT_LETTERS, SUIT_SYMBOLS, cards_text
 from qv_env.deals import HELD_OUT_FROM, deal_code, deck_of, typed_deal
-from qv_env.export import FORMATS, MAX_SCALE, MIN_SCALE, export
 from qv_env.files import KEPT_FOLDER, default_store
-from qv_env.game import Game, play_in_terminal
-from qv_env.playthrough import PlaythroughError, read_playthrough
-from qv_env.rules import COLUMN_CARDS, new_game
-from qv_env.show import (
+from qv_env.play.game import Game, play_in_terminal
+from qv_env.playthroughs.export import FORMATS, MAX_SCALE, MIN_SCALE, export
+from qv_env.playthroughs.playthrough import PlaythroughError, read_playthrough
+from qv_env.playthroughs.show import (
     STEPS_PER_SECOND,
     Film,
     animate,
@@ -39,6 +38,7 @@ from qv_env.show import (
     printable,
     summary,
 )
+from qv_env.rules import COLUMN_CARDS, new_game
 from qv_env.text import board_text, state_text
 
 PROGRAM = "python -m qv_env"
@@ -209,7 +209,7 @@ def _play(arguments: argparse.Namespace, out: TextIO) -> int:
         return 0
     port = None if arguments.port is None else _whole_number("--port", arguments.port)
     try:
-        from qv_env.web import server
+        from qv_env.play import server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "qv_env":
             raise

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import qv_env
-from qv_env import show
 from qv_env.__main__ import main
 from qv_env.deals import HELD_OUT_FROM, deal_code, deck_of
-from qv_env.playthrough import Playthrough, read_playthrough, states
+from qv_env.playthroughs import show
+from qv_env.playthroughs.playthrough import Playthrough, read_playthrough, states
+from qv_env.playthroughs.show import Controls, Film, frame, move_lines, split_keys
 from qv_env.rules import new_game
-from qv_env.show import Controls, Film, frame, move_lines, split_keys
 from qv_env.text import board_text, parse_state, state_text
 from tests import golden
 

@@ -1,4 +1,4 @@
-"""``qv_env.export`` and ``python -m qv_env export``: what the files are, and what is refused."""
+"""Exports of playthroughs: what the files are, and what is refused."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image
 
 from qv_env.__main__ import main
-from qv_env.export import END_SECONDS, export, pictures
-from qv_env.playthrough import Playthrough, read_playthrough, states
+from qv_env.playthroughs.export import END_SECONDS, export, pictures
+from qv_env.playthroughs.playthrough import Playthrough, read_playthrough, states
 from qv_env.render.layout import last_move
 from qv_env.render.pixels import draw
 from tests import golden

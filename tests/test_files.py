@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from agents.provenance import git_state, package_versions
+from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.files import InUseError, held, replacing, write_bytes, write_json, write_text
 from tests.marks import holds_folders
 

@@ -17,12 +17,12 @@ import uvicorn
 from qv_env.__main__ import main
 from qv_env.actions import ACTION_NAMES
 from qv_env.deals import deal_number
-from qv_env.game import UNDO_LIMIT, Game
-from qv_env.playthrough import read_playthrough
+from qv_env.play import server as module
+from qv_env.play.game import UNDO_LIMIT, Game
+from qv_env.play.server import create_app
+from qv_env.playthroughs.playthrough import read_playthrough
 from qv_env.render.art import art_json
 from qv_env.render.layout import layout_json
-from qv_env.web import server as module
-from qv_env.web.server import create_app
 from tests.browser import SIZES
 
 WON = read_playthrough(Path(__file__).parent / "data" / "won.json")
@@ -778,12 +778,12 @@ def test_play_says_what_is_wrong(store, capsys, arguments, text):
 
 
 def test_play_without_the_extra(store, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "qv_env.web.server", None)
-    import qv_env.web
+    monkeypatch.setitem(sys.modules, "qv_env.play.server", None)
+    import qv_env.play
 
-    monkeypatch.delattr(qv_env.web, "server", raising=False)
+    monkeypatch.delattr(qv_env.play, "server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "qv_env.web.server")
+    monkeypatch.delitem(sys.modules, "qv_env.play.server")
     assert main(["play", "--store", str(store)]) == 2
     assert capsys.readouterr().err.endswith(
         "the play page needs Starlette and uvicorn: pip install 'qv-env[play]'"

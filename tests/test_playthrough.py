@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import qv_env
-from qv_env import playthrough as module
 from qv_env.actions import COLUMN, FOUNDATION, MOVES, WASTE, action_name, parse_action
 from qv_env.deals import deck_of, parse_code
-from qv_env.playthrough import (
+from qv_env.playthroughs import playthrough as module
+from qv_env.playthroughs.playthrough import (
     MAX_FILE_SIZE,
     Playthrough,
     PlaythroughError,

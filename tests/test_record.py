@@ -14,8 +14,8 @@ from gymnasium.vector import AutoresetMode
 
 import qv_env
 from qv_env.deals import deck_of
-from qv_env.playthrough import PlaythroughError, read_playthrough
-from qv_env.record import RecordPlaythrough, RecordPlaythroughVector, deck_of_start
+from qv_env.playthroughs.playthrough import PlaythroughError, read_playthrough
+from qv_env.playthroughs.record import RecordPlaythrough, RecordPlaythroughVector, deck_of_start
 from qv_env.rules import new_game
 
 ID = "qv_env:QuaranteVoleurs-v0"

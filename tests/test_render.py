@@ -27,7 +27,7 @@ import qv_env
 from qv_env.actions import COLUMN, FOUNDATION, NUM_COLUMNS, STOCK, WASTE, parse_action
 from qv_env.cards import RANK_LETTERS
 from qv_env.deals import deck_of
-from qv_env.playthrough import read_playthrough, states
+from qv_env.playthroughs.playthrough import read_playthrough, states
 from qv_env.render import art, layout, pixels
 from qv_env.render.layout import LABELS, LastMove, Rect
 from qv_env.render.window import Window

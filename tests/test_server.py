@@ -19,11 +19,11 @@ from starlette.testclient import TestClient
 import qv_env
 from qv_env.actions import ACTION_NAMES, COLUMN, FOUNDATION, MOVES, STOCK
 from qv_env.deals import HELD_OUT_FROM, deck_of, parse_code
-from qv_env.game import GAME_WON, NO_DOUBLE_CLICKS, Game
-from qv_env.playthrough import Playthrough, read_playthrough
+from qv_env.play import server as module
+from qv_env.play.game import GAME_WON, NO_DOUBLE_CLICKS, Game
+from qv_env.play.server import MAX_BODY, PlayError, Table, create_app, default_store
+from qv_env.playthroughs.playthrough import Playthrough, read_playthrough
 from qv_env.rules import REFUSALS
-from qv_env.web import server as module
-from qv_env.web.server import MAX_BODY, PlayError, Table, create_app, default_store
 
 WON = read_playthrough(Path(__file__).parent / "data" / "won.json")
 PORT = 8104
@@ -448,7 +448,7 @@ def test_a_failure_says_nothing_of_the_inside(app, store, monkeypatch):
 def test_the_pages_files_have_fixed_addresses(opened, tmp_path):
     static = tmp_path / "static"
     static.mkdir()
-    browser = Browser(opened(static=static))
+    browser = Browser(opened(static=[static]))
     for path, (name, kind) in module.PAGE_FILES.items():
         assert browser.client.get(path).status_code == 404
         (static / name).write_bytes(name.encode())
@@ -749,7 +749,7 @@ def test_the_default_store(monkeypatch, tmp_path):
 SERVE = """
 import sys
 from pathlib import Path
-from qv_env.web.server import PlayError, serve
+from qv_env.play.server import PlayError, serve
 
 try:
     serve(Path(sys.argv[1]), int(sys.argv[2]), ready=lambda address: print(address, flush=True))

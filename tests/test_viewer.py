@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qv_env import render
 from qv_env.actions import ACTION_NAMES, DRAW
 from qv_env.deals import deck_of
-from qv_env.playthrough import Playthrough, read_playthrough, states
-from qv_env.rules import legal_actions, new_game, play
-from qv_env.web.viewer import (
+from qv_env.playthroughs.playthrough import Playthrough, read_playthrough, states
+from qv_env.playthroughs.viewer import (
     _SCRIPTS,
     _STYLES,
     STATIC,
@@ -29,6 +29,7 @@ from qv_env.web.viewer import (
     view_of,
     viewer_page,
 )
+from qv_env.rules import legal_actions, new_game, play
 from tests import golden
 from tests.browser import wait_until
 
@@ -122,7 +123,7 @@ def pile(view, stacks, name: str) -> list[str]:
 
 
 def test_views_are_those_of_the_table_for_people():
-    from qv_env.game import Game
+    from qv_env.play.game import Game
 
     game = Game(deal=21)
     view = view_of(new_game(deck_of(21))[0])
@@ -242,9 +243,9 @@ def test_the_policy_allows_what_the_page_has_and_no_more():
 
 
 def test_sources_neither_end_their_element_nor_set_markup():
-    for path in STATIC.iterdir():
+    for path in (*STATIC.iterdir(), *render.STATIC.iterdir()):
         text = path.read_text(encoding="utf-8")
-        if path.name in (*_SCRIPTS, *_STYLES):
+        if path in (*_SCRIPTS, *_STYLES):
             assert "</" not in text
             assert "<!--" not in text
         for call in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
@@ -580,7 +581,9 @@ def table(open_page, tmp_path):
     from qv_env.render.layout import layout_json
 
     path = tmp_path / "table.html"
-    css, js = ((STATIC / f"table.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    css, js = (
+        (render.STATIC / f"table.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
+    )
     path.write_text(TABLE_PAGE.format(css=css, js=js), encoding="utf-8")
     page = open_page(path)
     view = view_of(new_game(deck_of(21))[0]) | {"won": False}

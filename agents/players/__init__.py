@@ -19,8 +19,9 @@ A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``:
                        positions; with ``weight=``, ``candidates=`` and the ``plan`` player's
                        numbers (best with the network of ``agents.value``)
 ``MODULE:NAME``        a player of yours: what ``NAME`` of an importable module makes, a subclass
-                       of ``agents.players.base.Player`` or a function that returns one; called
-                       with the settings as keywords, numbers, true and false as such
+                       of ``qv_env.evaluation.players.base.Player`` or a function that
+                       returns one; called with the settings as keywords, numbers, true and
+                       false as such
 =====================  =====================================================================
 """
 
@@ -33,9 +34,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.players.base import Player
-from agents.players.greedy import GreedyPlayer
-from agents.players.random import RandomPlayer
+from qv_env.evaluation.players.base import Player
+from qv_env.evaluation.players.greedy import GreedyPlayer
+from qv_env.evaluation.players.random import RandomPlayer
 
 _FORMS = {
     "random": "random",
@@ -61,7 +62,7 @@ def make_player(spec: str) -> Player:
     if name == "human":
         if not path or options:
             raise ValueError(f"player {spec!r}: human takes a folder and no settings: human:FOLDER")
-        from agents.players.human import HumanPlayer
+        from qv_env.evaluation.players.human import HumanPlayer
 
         return HumanPlayer(path)
     if name == "ppo":
@@ -124,7 +125,7 @@ def _imported(spec: str, module: str, name: str, options: Mapping[str, str]) -> 
         raise ValueError(f"player {spec!r}: {error}") from error
     if not isinstance(player, Player):
         raise ValueError(
-            f"player {spec!r}: a player is an agents.players.base.Player, not"
+            f"player {spec!r}: a player is a qv_env.evaluation.players.base.Player, not"
             f" {type(player).__name__}"
         )
     player.name = player.name or name

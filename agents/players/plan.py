@@ -2,92 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import yaml
 
-from agents.players.base import Player
-from agents.search import FEATURES, MAX_LINE, NUM_FEATURES, Effort, Memory, best_line
+from agents.search.settings import DEFAULTS, PlanSettings, load_settings
+from agents.search.stage import FEATURES, MAX_LINE, Effort, Memory, best_line
 from qv_env.actions import DRAW
+from qv_env.evaluation.players.base import Player
 from qv_env.observation import visible_states
 from qv_env.rules import is_won
-
-DEFAULTS = Path(__file__).resolve().parents[2] / "configs" / "search" / "plan.yaml"
-
-
-@dataclass(frozen=True, eq=False)
-class PlanSettings:
-    """How the player plays.
-
-    Attributes:
-        weights: float64 (NUM_FEATURES,), in the order of ``agents.search.FEATURES``.
-        effort: How far it looks.
-    """
-
-    weights: np.ndarray
-    effort: Effort
-
-
-def load_settings(path: str | Path = DEFAULTS) -> PlanSettings:
-    """Read a settings file: YAML, ``weights`` and ``effort`` by name; what is missing is 0.
-
-    Raises:
-        ValueError: It is no such file; the message names it and says what is wrong.
-        OSError: It cannot be read.
-    """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not set(content) <= {"weights", "effort"}:
-            raise ValueError("settings have the keys weights and effort")
-        weights = np.zeros(NUM_FEATURES)
-        for name, weight in _mapping(content, "weights").items():
-            if name not in FEATURES:
-                raise ValueError(f"no feature {name!r}; there are {', '.join(FEATURES)}")
-            if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-                raise ValueError(f"the weight of {name} is a number, not {weight!r}")
-            weights[FEATURES.index(name)] = weight
-        if not np.isfinite(weights).all():
-            raise ValueError("weights are finite")
-        names = [field.name for field in fields(Effort)]
-        effort = _mapping(content, "effort")
-        for name, value in effort.items():
-            if name not in names:
-                raise ValueError(f"effort has no {name!r}; it has {', '.join(names)}")
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name} is an integer, not {value!r}")
-        return PlanSettings(weights, Effort(**effort))
-    except (ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def _mapping(content: dict[str, Any], key: str) -> dict[str, Any]:
-    mapping = content.get(key) or {}
-    if not isinstance(mapping, dict):
-        raise ValueError(f"{key} are given by name, not as {mapping!r}")
-    return mapping
-
-
-def settings_text(
-    weights: np.ndarray, effort: Effort | None = None, notes: Sequence[str] = ()
-) -> str:
-    """Return the settings file's content that ``load_settings`` reads back.
-
-    Args:
-        weights: float64 (NUM_FEATURES,), written with four digits after the point.
-        effort: How far the player looks; left out where None.
-        notes: Lines of comment above it.
-    """
-    lines = [f"# {note}" for note in notes]
-    lines.append("weights:")
-    lines += [f"  {name}: {weight:.4f}" for name, weight in zip(FEATURES, weights, strict=True)]
-    if effort is not None:
-        lines.append("effort:")
-        lines += [f"  {name}: {value}" for name, value in asdict(effort).items()]
-    return "\n".join(lines) + "\n"
 
 
 class PlanPlayer(Player):

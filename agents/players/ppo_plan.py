@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.networks import observation_tensors
-from agents.players.plan import PlanPlayer, PlanSettings
-from agents.players.ppo import load_policy
-from agents.policies import TablePolicy
-from agents.rollouts import find_candidates
-from agents.search import MAX_LINE, Effort, Memory
+from agents.networks.files import load_policy
+from agents.networks.policy import TablePolicy
+from agents.networks.table import observation_tensors
+from agents.players.plan import PlanPlayer
+from agents.search.rollouts import find_candidates
+from agents.search.settings import PlanSettings
+from agents.search.stage import MAX_LINE, Effort, Memory
 from qv_env.actions import DRAW
 from qv_env.observation import Encoding, encode, visible_states
 from qv_env.rules import STATE, is_won
@@ -79,7 +80,7 @@ class PPOPlanPlayer(PlanPlayer):
 
         Args:
             path: A policy file, or a run's folder.
-            options: ``weight``, ``candidates``, and the numbers of ``agents.search.Effort``.
+            options: ``weight``, ``candidates``, and the numbers of ``agents.search.stage.Effort``.
 
         Raises:
             ValueError: The file or an option is not as it should be.

@@ -10,9 +10,10 @@ import numpy as np
 import yaml
 
 from agents.players import plan
-from agents.players.plan import PlanPlayer, PlanSettings
-from agents.rollouts import Rollouts, choose, find_candidates, play_stocks, sample_stocks
-from agents.search import MAX_LINE, Memory
+from agents.players.plan import PlanPlayer
+from agents.search.rollouts import Rollouts, choose, find_candidates, play_stocks, sample_stocks
+from agents.search.settings import PlanSettings
+from agents.search.stage import MAX_LINE, Memory
 from qv_env.actions import DRAW
 from qv_env.rules import STATE, is_won
 
@@ -79,7 +80,7 @@ class SamplePlayer(PlanPlayer):
     Each is played to the end on the same sampled stocks, by the plan player with a small beam,
     which sees no card of them before it draws it. Where another position than the plan player's
     choice comes out ahead, by more than luck and the plan player's doubts explain, it goes there
-    (``agents.rollouts``). With the stock empty it does what the plan player does.
+    (``agents.search.rollouts``). With the stock empty it does what the plan player does.
 
     It knows what an attentive player knows: the whole waste, and which cards are unseen, not their
     order. Randomness, the sampled stocks, comes from the seat's generator.

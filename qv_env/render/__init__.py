@@ -12,3 +12,8 @@ module         what it knows
 Importing this package, or ``layout`` and ``art``, needs nothing beyond the game itself; Pillow and
 pygame-ce are imported when the first picture is drawn.
 """
+
+from pathlib import Path
+
+# The table as a page draws it, table.css and table.js, and page.css, the look of all pages.
+STATIC = Path(__file__).parent / "static"

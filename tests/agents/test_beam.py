@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.beam import (
+from agents.search.beam import (
     NODE,
     _is_fresh,
     _key_after,
@@ -15,7 +15,7 @@ from agents.beam import (
     expand,
     node_value,
 )
-from agents.search import (
+from agents.search.stage import (
     NUM_FEATURES,
     known_promise,
     measure,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.config import ConfigError, RunConfig, load_config, parse_config
+from agents.training.config import ConfigError, RunConfig, load_config, parse_config
 
 ROOT = Path(__file__).resolve().parents[2]
 

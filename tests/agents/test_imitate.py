@@ -9,15 +9,16 @@ import pytest
 import torch
 import yaml
 
-from agents.config import ConfigError, load_configs, parse_config
-from agents.imitate import CONFIG_FILE, LOG_FILE, ImitationConfig, imitate, main
-from agents.networks import NetworkConfig
+from agents.imitate import main
+from agents.networks.files import POLICY_FILE, load_policy
+from agents.networks.table import NetworkConfig
 from agents.players import make_player
-from agents.players.greedy import GreedyPlayer
-from agents.players.ppo import POLICY_FILE, load_policy
-from agents.train import Learner, RunError
+from agents.training.config import CONFIG_FILE, ConfigError, RunError, load_configs, parse_config
+from agents.training.imitation import LOG_FILE, ImitationConfig, imitate
+from agents.training.learner import Learner
 from qv_env import QuaranteVoleursVectorEnv
 from qv_env.deals import HELD_OUT_FROM
+from qv_env.evaluation.players.greedy import GreedyPlayer
 
 SIZES = {"card": 8, "hidden": 24, "column": 16, "context": 24, "pair": 12}
 TINY = {

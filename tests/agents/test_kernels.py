@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from agents import kernels
-from agents.evaluation import play_deals
-from agents.kernels import (
+from agents.networks import kernels
+from agents.networks.kernels import (
     ABOVE,
     BELOW,
     CARD_ROWS,
@@ -24,9 +23,10 @@ from agents.kernels import (
     WANTED,
     WASTE_DEPTH,
 )
-from agents.networks import NetworkConfig, TableNetwork, observation_tensors
-from agents.players.greedy import GreedyPlayer
+from agents.networks.table import NetworkConfig, TableNetwork, observation_tensors
 from qv_env import deck_of
+from qv_env.evaluation.play import play_deals
+from qv_env.evaluation.players.greedy import GreedyPlayer
 from qv_env.observation import Encoding, encode
 from qv_env.rules import new_game, play
 

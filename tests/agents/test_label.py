@@ -7,9 +7,10 @@ from importlib.resources import files
 
 import pytest
 
-from agents.label import POSITIONS, effort_text, label_deal, label_suite, main, result_rows
-from agents.results import parse_row, row_line, row_playthrough
+from agents.label import main
+from agents.search.labels import POSITIONS, effort_text, label_deal, label_suite, result_rows
 from qv_env import suite
+from qv_env.evaluation.results import parse_row, row_line, row_playthrough
 from qv_env.suites import LABELLED, difficulty, parse_records
 
 FEW = 3_000  # positions: a short look, and the first beam

@@ -9,11 +9,9 @@ from gymnasium import spaces
 from sb3_contrib.common.maskable.distributions import MaskableCategorical
 from torch import nn
 
-from agents.evaluation import play_deals
-from agents.kernels import pair_table
-from agents.networks import NetworkConfig, TableNetwork, observation_tensors
-from agents.players.greedy import GreedyPlayer
-from agents.policies import TablePolicy, legal_actions, masked_log_probs
+from agents.networks.kernels import pair_table
+from agents.networks.policy import TablePolicy, legal_actions, masked_log_probs
+from agents.networks.table import NetworkConfig, TableNetwork, observation_tensors
 from qv_env import QuaranteVoleursVectorEnv, action_name, deck_of, parse_action
 from qv_env.actions import (
     COLUMN,
@@ -25,6 +23,8 @@ from qv_env.actions import (
     Move,
 )
 from qv_env.cards import NUM_SUITS
+from qv_env.evaluation.play import play_deals
+from qv_env.evaluation.players.greedy import GreedyPlayer
 from qv_env.observation import Encoding, encode
 from qv_env.rules import new_game, play
 

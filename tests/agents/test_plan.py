@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.evaluation import game_rng, play_deals
 from agents.players import make_player
-from agents.players.plan import (
-    DEFAULTS,
-    PlanPlayer,
-    PlanSettings,
-    load_settings,
-    settings_text,
-)
-from agents.search import FEATURES, MAX_LINE, NUM_FEATURES, Effort, Memory, play_game
+from agents.players.plan import PlanPlayer
+from agents.search.settings import DEFAULTS, PlanSettings, load_settings, settings_text
+from agents.search.stage import FEATURES, MAX_LINE, NUM_FEATURES, Effort, Memory, play_game
 from qv_env import QuaranteVoleursEnv, deck_of
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
+from qv_env.evaluation.play import game_rng, play_deals
 from qv_env.rules import COLUMN_CARDS, foundation_cards, is_won, new_game, play, refusal
 
 DEALS = range(200, 216)

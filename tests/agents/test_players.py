@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agents.evaluation import game_rng, play_deals
 from agents.players import make_player
-from agents.players.base import Player, Uniforms, sample_rows
-from agents.players.greedy import GreedyPlayer
-from agents.players.random import RandomPlayer
 from qv_env import QuaranteVoleursEnv, action_name, deck_of, parse_cards
 from qv_env.actions import NUM_ACTIONS
+from qv_env.evaluation.play import game_rng, play_deals
+from qv_env.evaluation.players.base import Player, Uniforms, sample_rows
+from qv_env.evaluation.players.greedy import GreedyPlayer
+from qv_env.evaluation.players.random import RandomPlayer
 from qv_env.observation import Encoding, encode
 from qv_env.rules import (
     COLUMN_CARDS,

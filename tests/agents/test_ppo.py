@@ -8,9 +8,9 @@ import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.logger import configure
 
-from agents.policies import TablePolicy
-from agents.ppo import TablePPO
-from agents.train import LearnerReward, _Silent
+from agents.networks.policy import TablePolicy
+from agents.training.learner import LearnerReward, _Silent
+from agents.training.ppo import TablePPO
 from qv_env.sb3 import make_sb3_env
 
 SMALL = {"card": 6, "hidden": 12, "column": 10, "context": 14, "pair": 8}

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from agents.evaluation import game_rng, play_deals
+from agents.networks.files import POLICY_FILE, build_policy, save_policy
 from agents.players import make_player
-from agents.players.plan import PlanPlayer, PlanSettings, load_settings
-from agents.players.ppo import POLICY_FILE, build_policy, save_policy
+from agents.players.plan import PlanPlayer
 from agents.players.ppo_plan import PPOPlanPlayer
-from agents.search import Effort
+from agents.search.settings import PlanSettings, load_settings
+from agents.search.stage import Effort
 from qv_env import QuaranteVoleursEnv, deck_of
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
+from qv_env.evaluation.play import game_rng, play_deals
 from qv_env.rules import COLUMN_CARDS, foundation_cards, is_won, new_game, play, refusal
 
 WEIGHTS = Path(__file__).resolve().parents[2] / "weights" / "ppo-plan"

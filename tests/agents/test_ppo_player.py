@@ -15,18 +15,16 @@ from safetensors.torch import save, save_file
 from scipy import stats
 from torch import nn
 
-from agents.config import PLAYS
-from agents.evaluation import game_rng, play_deals
-from agents.players import make_player
-from agents.players.ppo import (
+from agents.networks.files import (
     POLICY_FILE,
-    PPOPlayer,
     build_policy,
     load_policy,
     policy_outputs,
-    position_key,
     save_policy,
 )
+from agents.players import make_player
+from agents.players.ppo import PPOPlayer, position_key
+from agents.training.config import PLAYS
 from qv_env import QuaranteVoleursVectorEnv, deck_of, suite
 from qv_env.actions import (
     COLUMN_TO_COLUMN,
@@ -36,6 +34,7 @@ from qv_env.actions import (
     WASTE_TO_COLUMN,
     WASTE_TO_FOUNDATION,
 )
+from qv_env.evaluation.play import game_rng, play_deals
 from qv_env.rules import legal_actions, new_game, play
 
 NETWORK = {"card": 4, "hidden": 8, "column": 6, "context": 8, "pair": 4}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from agents.config import ConfigError, parse_config
 from agents.players import make_player
-from agents.recording import record_deals
-from agents.train import Interrupted, Run
-from agents.watch import watch
+from agents.training.config import ConfigError, parse_config
+from agents.training.recording import record_deals
+from agents.training.run import Interrupted, Run
 from qv_env import deal_code, suite
-from qv_env.playthrough import read_playthrough
+from qv_env.evaluation.play import watch
+from qv_env.playthroughs.playthrough import read_playthrough
 
 DEALS = [int(deal) for deal in suite("dev-200")[:3]]
 TINY = {

@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from agents.benchmark import run_benchmark
 from agents.players import make_player
-from agents.players.greedy import GreedyPlayer
-from agents.report import claim, play_text, write_report
-from agents.stats import Interval, PairedDifference
-from agents.tables import PlayerSummary
+from agents.training.report import claim, play_text, write_report
+from qv_env.evaluation.benchmark import run_benchmark
+from qv_env.evaluation.players.greedy import GreedyPlayer
+from qv_env.evaluation.stats import Interval, PairedDifference
+from qv_env.evaluation.summary import PlayerSummary
 
 CURVE = [
     {

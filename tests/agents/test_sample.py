@@ -5,18 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.evaluation import game_rng, play_deals
 from agents.players import make_player
-from agents.players.plan import PlanSettings
-from agents.players.plan import load_settings as load_plan
 from agents.players.sample import (
     DEFAULTS,
     SamplePlayer,
     SampleSettings,
     load_settings,
 )
-from agents.rollouts import Rollouts, choose, find_candidates, play_stocks, posterior, sample_stocks
-from agents.search import (
+from agents.search.rollouts import (
+    Rollouts,
+    choose,
+    find_candidates,
+    play_stocks,
+    posterior,
+    sample_stocks,
+)
+from agents.search.settings import PlanSettings
+from agents.search.settings import load_settings as load_plan
+from agents.search.stage import (
     FEATURES,
     MAX_LINE,
     NUM_FEATURES,
@@ -27,6 +33,7 @@ from agents.search import (
 )
 from qv_env import QuaranteVoleursEnv, deck_of
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
+from qv_env.evaluation.play import game_rng, play_deals
 from qv_env.rules import (
     COLUMN_CARDS,
     STATE,

@@ -9,21 +9,15 @@ import shutil
 import pandas as pd
 import pytest
 
-from agents.benchmark import Plan, play_into
-from agents.compare import load_results
-from agents.results import ResultsError, read_results, read_rows, write_rows
-from agents.scoreboard import (
-    add_results,
-    file_name,
-    main,
-    pages,
-    player_command,
-    read_entries,
-    readme_text_of,
-)
-from agents.stats import mean_interval, proportion_interval
-from agents.tables import interval_text
+from agents.publishing.entries import add_results, file_name, player_command, read_entries
+from agents.publishing.tables import pages, readme_text_of
+from agents.scoreboard import main
 from qv_env import suite
+from qv_env.evaluation.benchmark import Plan, play_into
+from qv_env.evaluation.comparison import load_results
+from qv_env.evaluation.reports.tables import interval_text
+from qv_env.evaluation.results import ResultsError, read_results, read_rows, write_rows
+from qv_env.evaluation.stats import mean_interval, proportion_interval
 
 DEALS = tuple(suite("dev-200").tolist())
 FILES = {"greedy.json", "greedy.jsonl.gz", "a-player.json", "a-player.jsonl.gz"}

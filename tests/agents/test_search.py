@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from agents.search import (
+from agents.search.stage import (
     FEATURES,
     MAX_LINE,
     NO_ACTION,

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from agents import solve as module
-from agents.players.plan import load_settings
-from agents.solve import (
+from agents.search.settings import load_settings
+from agents.search.solver import (
     WEIGHTS,
     Attempt,
     changed_attempts,
-    main,
     search_all,
     solve_deal,
     solve_game,
     try_game,
 )
+from agents.solve import main
 from qv_env import deal_code, deck_of, suite
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN, NUM_ACTIONS
-from qv_env.playthrough import read_playthrough
+from qv_env.playthroughs.playthrough import read_playthrough
 from qv_env.rules import is_won, legal_actions, new_game, play, refusal
 from qv_env.text import parse_state
 from tests.agents.test_search import board, endgame, plain_closure

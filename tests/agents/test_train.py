@@ -19,13 +19,15 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-import agents.train as train_module
-from agents.config import load_config, parse_config
-from agents.evaluation import play_deals
+import agents.training.run as run_module
+from agents.networks.files import load_policy
 from agents.players import make_player
-from agents.players.ppo import load_policy
-from agents.train import Interrupted, Learner, Run, RunError, main
+from agents.train import main
+from agents.training.config import RunError, load_config, parse_config
+from agents.training.learner import Learner
+from agents.training.run import Interrupted, Run
 from qv_env import suite
+from qv_env.evaluation.play import play_deals
 from tests.marks import holds_folders
 from tests.same import assert_same
 
@@ -438,13 +440,14 @@ def test_mistakes_are_told_in_a_line(tmp_path, capsys):
 SELF_STOPPING = """
 import os, sys
 import agents.train as train
+from agents.training.learner import Learner
 number, steps = int(sys.argv[1]), int(sys.argv[2])
-iterate = train.Learner.iterate
+iterate = Learner.iterate
 def stopping(learner):
     if learner.steps == steps:
         os.kill(os.getpid(), number)
     return iterate(learner)
-train.Learner.iterate = stopping
+Learner.iterate = stopping
 sys.exit(train.main(sys.argv[3:]))
 """
 
@@ -512,7 +515,7 @@ def signals_at_evaluation(monkeypatch):
                 os.kill(os.getpid(), number)
             return play_deals(*arguments, **options)
 
-        monkeypatch.setattr(train_module, "play_deals", stopping)
+        monkeypatch.setattr(run_module, "play_deals", stopping)
 
     return arm
 

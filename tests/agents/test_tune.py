@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.players.plan import load_settings
-from agents.search import FEATURES, Effort
-from agents.solve import WEIGHTS
-from agents.tune import SCALES, PlanBench, main, solver_bench, tune
+from agents.search.settings import load_settings
+from agents.search.solver import WEIGHTS
+from agents.search.stage import FEATURES, Effort
+from agents.search.tuning import SCALES, PlanBench, solver_bench, tune
+from agents.tune import main
 from qv_env.deals import HELD_OUT_FROM
 
 

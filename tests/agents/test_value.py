@@ -9,24 +9,23 @@ import pytest
 import torch
 import yaml
 
-from agents.config import ConfigError, load_configs
-from agents.evaluation import play_deals
+from agents.networks.files import POLICY_FILE, build_policy, load_policy, save_policy
 from agents.players import make_player
 from agents.players.plan import PlanPlayer
-from agents.players.ppo import POLICY_FILE, build_policy, load_policy, save_policy
-from agents.value import (
-    CONFIG_FILE,
+from agents.training.config import CONFIG_FILE, ConfigError, load_configs
+from agents.training.value import (
     LOG_FILE,
     VARIANT,
     ValueConfig,
     ValueLearner,
     learn_values,
-    main,
     play_games,
 )
+from agents.value import main
 from qv_env import deck_of
 from qv_env.actions import DRAW
 from qv_env.deals import HELD_OUT_FROM
+from qv_env.evaluation.play import play_deals
 from qv_env.rules import STOCK_CARDS, is_won, new_game, play, refusal
 
 SIZES = {"card": 8, "hidden": 24, "column": 16, "context": 24, "pair": 12}

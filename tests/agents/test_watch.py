@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from agents.benchmark import run_benchmark
-from agents.evaluation import LIKELIEST
+from agents.networks.files import build_policy, save_policy
 from agents.players import make_player
-from agents.players.ppo import build_policy, save_policy
-from agents.watch import main, watch
+from agents.watch import main
 from qv_env import deal_code, suite
 from qv_env.__main__ import main as qv_env_main
-from qv_env.playthrough import read_playthrough
+from qv_env.evaluation.benchmark import run_benchmark
+from qv_env.evaluation.play import LIKELIEST, watch
+from qv_env.playthroughs.playthrough import read_playthrough
 
 DEALS = suite("dev-200")[:6]
 NETWORK = {"card": 4, "hidden": 8, "column": 6, "context": 8, "pair": 4}

@@ -1,0 +1,1 @@
+"""The table network, its compiled passes, its policy, and policy files."""

@@ -1,0 +1,1 @@
+"""The scoreboard: committed results and the tables that are made of them."""

@@ -1,0 +1,315 @@
+"""The committed results: taken in, read, checked, played again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from agents.players import make_player, player_files
+from qv_env import MAX_EPISODE_STEPS
+from qv_env.evaluation.benchmark import PLAN, Plan, planned
+from qv_env.evaluation.comparison import differences
+from qv_env.evaluation.provenance import git_state, package_versions
+from qv_env.evaluation.results import (
+    SUMMARY,
+    ResultsError,
+    environment_of,
+    read_results,
+    result_row,
+    write_rows,
+)
+from qv_env.evaluation.summary import PlayerSummary, summarize
+from qv_env.evaluation.workers import Spent, Workers
+from qv_env.files import write_json
+from qv_env.suites import SUITE_SIZES
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+RESULTS_FOLDER, MARKDOWN, CSV, README = (
+    Path("results"),
+    Path("docs", "scoreboard.md"),
+    Path("docs", "scoreboard.csv"),
+    Path("README.md"),
+)
+
+PLAYER, BOUND = "player", "bound"
+
+_FORMAT, _VERSION = "quarante-voleurs-result", 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the scoreboard.
+
+    Attributes:
+        path: The file of rows.
+        about: What the file beside it says.
+        frame: The rows, of one player.
+        summary: Its figures.
+    """
+
+    path: Path
+    about: Mapping[str, Any]
+    frame: pd.DataFrame
+    summary: PlayerSummary
+
+    @property
+    def suite(self) -> str:
+        """The suite that was played."""
+        return str(self.frame["suite"].iloc[0])
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is no player, but a bound to what players can reach."""
+        return bool(self.about["kind"] == BOUND)
+
+    @property
+    def version(self) -> str:
+        """The package's version and the commit, with + where the checkout had changes."""
+        parts = [self.about["versions"].get("qv-env", "")]
+        if self.about["git_commit"]:
+            parts.append(self.about["git_commit"][:7] + ("+" if self.about["git_dirty"] else ""))
+        return " ".join(part for part in parts if part)
+
+
+def read_entries(root: Path = _ROOT) -> list[Entry]:
+    """Read all committed results: by suite, bounds first, then players, the best mean first.
+
+    Raises:
+        ResultsError: Results are not whole, or those of one suite do not compare; the message says
+            which.
+        OSError: A file cannot be read.
+    """
+    entries = [_read_entry(path) for path in sorted((root / RESULTS_FOLDER).glob("*/*.jsonl.gz"))]
+    for suite in SUITE_SIZES:
+        frames = {entry.path.name: entry.frame for entry in entries if entry.suite == suite}
+        found = list(differences(frames).values()) if frames else []
+        if found:
+            raise ResultsError(f"results of {suite} do not compare: {'; '.join(found)}")
+    places = list(SUITE_SIZES)
+    return sorted(
+        entries,
+        key=lambda entry: (
+            places.index(entry.suite),
+            not entry.is_bound,
+            -entry.summary.mean_score.estimate,
+            entry.path.name,
+        ),
+    )
+
+
+def _read_entry(path: Path) -> Entry:
+    beside = path.with_name(path.name.removesuffix(".jsonl.gz") + ".json")
+    try:
+        about = json.loads(beside.read_text(encoding="utf-8"))
+        if about["format"] != _FORMAT or about["version"] != _VERSION:
+            raise ValueError("another format")
+        for key, kinds in (
+            ("player", str), ("kind", str), ("group", (str, type(None))), ("command", str),
+            ("spec", (str, type(None))), ("note", str), ("date", str), ("versions", dict),
+            ("git_commit", (str, type(None))), ("git_dirty", (bool, type(None))),
+            ("cpu_seconds_per_deal", (int, float, type(None))), ("files", dict),
+            ("batch", (int, type(None))),
+        ):  # fmt: skip
+            if not isinstance(about[key], kinds):
+                raise ValueError(f"{key} is {about[key]!r}")
+    except FileNotFoundError:
+        raise ResultsError(f"{path} has no {beside.name} beside it") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{beside}: {type(error).__name__}: {error}") from None
+    frame = read_results(path)
+    check_whole_suite(path, frame)
+    players = list(frame["player"].unique())
+    if players != [about["player"]]:
+        raise ResultsError(f"{path} has rows of {', '.join(players)}, not of {about['player']}")
+    if path.parent.name != frame["suite"].iloc[0]:
+        raise ResultsError(f"{path} has rows of {frame['suite'].iloc[0]}")
+    return Entry(path, about, frame, summarize(frame)[about["player"]])
+
+
+def check_whole_suite(path: Path, frame: pd.DataFrame) -> None:
+    """See that rows are of all deals of a named suite.
+
+    Raises:
+        ResultsError: They are not.
+    """
+    name, deals = str(frame["suite"].iloc[0]), frame["index"].nunique()
+    if name not in SUITE_SIZES:
+        raise ResultsError(f"{path}: {name} is no suite; there are {', '.join(SUITE_SIZES)}")
+    if deals != SUITE_SIZES[name]:
+        raise ResultsError(f"{path} has {deals:,} of the {SUITE_SIZES[name]:,} deals of {name}")
+
+
+# ---------------------------------------------------------------------------------- taking results
+
+
+def add_results(
+    source: Path,
+    root: Path = _ROOT,
+    *,
+    players: Sequence[str] = (),
+    bound: bool = False,
+    group: str | None = None,
+    note: str = "",
+    command: str | None = None,
+    replace: bool = False,
+) -> list[Path]:
+    """Take results into ``results/``.
+
+    Args:
+        source: A benchmark's finished folder, or a file of rows.
+        root: The checkout.
+        players: Which of its players; none: all.
+        bound: Whether they are bounds, not players.
+        group: The agent of which they are training seeds.
+        note: A remark for the table.
+        command: The command line that makes the rows; needed for a file, which knows none.
+        replace: Whether results that are there already are replaced.
+
+    Returns:
+        The files of rows.
+
+    Raises:
+        ResultsError: The source has no such player, no whole suite or no command.
+        FileExistsError: There are such results already.
+        OSError: A file cannot be read or written.
+    """
+    frame = read_results(source)
+    check_whole_suite(source, frame)
+    names = list(frame["player"].unique())
+    unknown = [name for name in players if name not in names]
+    if unknown:
+        raise ResultsError(f"{source} has no player {unknown[0]!r}; it has {', '.join(names)}")
+    plan = planned(source) if source.is_dir() and (source / PLAN).is_file() else None
+    if plan is None and command is None:
+        raise ResultsError(f"{source} does not say what made it: --command")
+    made = _made_with(source)
+    folder = root / RESULTS_FOLDER / str(frame["suite"].iloc[0])
+    chosen = list(players) or names
+    paths = {name: folder / f"{file_name(name)}.jsonl.gz" for name in chosen}
+    if len(set(paths.values())) < len(chosen):
+        raise ResultsError(f"players of {source} would share a file: name them by LABEL=PLAYER")
+    for path in paths.values():
+        if path.exists() and not replace:
+            raise FileExistsError(f"{path} is there already: --replace")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, path in paths.items():
+        rows = frame[frame["player"] == name].to_dict("records")
+        about = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "player": name,
+            "kind": BOUND if bound else PLAYER,
+            "group": group,
+            "spec": None if plan is None else plan.players[name],
+            "command": command or (player_command(plan, name) if plan else ""),
+            "note": note,
+            "cpu_seconds_per_deal": frame.attrs["cpu_seconds"].get(name),
+            **made,
+            "files": {} if plan is None else player_files(plan.players[name]),
+            "batch": None if plan is None else plan.batch,
+        }
+        path.unlink(missing_ok=True)  # rows without their description are refused
+        write_json(path.with_name(f"{file_name(name)}.json"), about)
+        write_rows(path, ({str(key): row[key] for key in row} for row in rows))
+    return list(paths.values())
+
+
+def file_name(player: str) -> str:
+    """Return the name of a player's files, without an ending: letters, digits, ``. = + -``."""
+    return re.sub(r"[^A-Za-z0-9.=+]+", "-", player).strip("-.") or "player"
+
+
+def player_command(plan: Plan, player: str) -> str:
+    """Return the command line that makes the rows of one player of a benchmark."""
+    spec = plan.players[player]
+    command = ["python", "-m", "agents.benchmark", spec if spec == player else f"{player}={spec}"]
+    command += ["--suite", plan.suite]
+    if plan.seeds != (0,):
+        command += ["--seeds", ",".join(map(str, plan.seeds))]
+    if plan.max_episode_steps != MAX_EPISODE_STEPS:
+        command += ["--max-episode-steps", str(plan.max_episode_steps)]
+    if plan.batch is not None:
+        command += ["--batch", str(plan.batch)]
+    if plan.record:
+        command += ["--record"]
+    return shlex.join(command)
+
+
+def _made_with(source: Path) -> dict[str, Any]:
+    """Date, commit and versions: the source's own, or, of a file, those of now."""
+    if source.is_dir():
+        said = json.loads((source / SUMMARY).read_text(encoding="utf-8"))
+        began = json.loads((source / PLAN).read_text(encoding="utf-8"))
+        made = {key: said[key] for key in ("date", "git_commit", "git_dirty", "versions")}
+        if began["git_commit"] != said["git_commit"]:  # the sources changed while it played
+            made["git_dirty"] = True
+        return {**made, "date": str(made["date"])[:10]}
+    commit, dirty = git_state()
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "versions": package_versions(),
+    }
+
+
+# -------------------------------------------------------------------------------------- verifying
+
+
+def verify(entry: Entry, deals: int) -> str | None:
+    """Play the first deals of an entry again, as its benchmark did, and compare the rows.
+
+    Batches of games are played whole: at least so many deals are played.
+
+    Args:
+        entry: A row of the scoreboard whose player ``agents.players`` can make.
+        deals: How many deals, at least 1.
+
+    Returns:
+        None where all rows are the same; else what differs.
+
+    Raises:
+        ValueError: The player cannot be made.
+        WorkerError: It failed.
+    """
+    spec, name = entry.about["spec"], entry.summary.player
+    changed = [path for path, digest in entry.about["files"].items()
+               if player_files(spec).get(path) != digest]  # fmt: skip
+    if changed:
+        return f"{changed[0]} is not the file that it was made with"
+    frame = entry.frame
+    first = frame[frame["seed"] == entry.summary.seeds[0]].sort_values("index")
+    plan = Plan(
+        players={name: spec},
+        suite=entry.suite,
+        deals=tuple(first["deal"].tolist()),
+        seeds=entry.summary.seeds,
+        max_episode_steps=entry.summary.environment["max_episode_steps"],
+        batch=entry.about["batch"],
+        record="actions" in frame,
+    )
+    player = make_player(spec)
+    tasks = [task for task in plan.tasks({name: player}) if task.first < deals]
+    environment = environment_of(player, plan.max_episode_steps)
+    rows = {(row["seed"], row["index"]): row for row in frame.to_dict("records")}
+    with Workers(1) as workers:
+        for task, said in workers.play(tasks):
+            if isinstance(said, Spent):
+                continue
+            row = result_row(
+                name, player.settings, environment, plan.suite, task.seed, said, plan.record
+            )
+            before = rows[task.seed, said.index]
+            for key, value in row.items():
+                if before[key] != value:
+                    return f"{row['code']}: {key} was {before[key]!r} and is {value!r}"
+    return None

@@ -1,0 +1,1 @@
+"""Searches: within a stage, through a known game, over sampled stocks; the solver."""

@@ -1,0 +1,361 @@
+"""Play-outs over sampled stocks: what the ``sample`` player compares positions by.
+
+Between two draws, the player may go to any of the positions that ``stage`` finds. The best
+few by the ``plan`` player's own measure are *candidates*, its choice first (``find_candidates``).
+Each candidate is played to the end on the same sampled stocks, by the ``plan`` player with a small
+beam (``play_stocks``). That policy sees of a stock what it has drawn and no more, so an outcome
+is one that a player could have had, not one of clairvoyance; and all candidates meet the same
+stocks, so that the luck in them falls out of their differences.
+
+What is left of the luck decides nothing by itself: a difference is a mean over few games, and
+``posterior`` weighs it against what the ``plan`` player thinks of the two positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from agents.search.stage import (
+    NO_ACTION,
+    begin_stage,
+    best_line,
+    expected_promise,
+    play_out,
+    position_key,
+    search_stage,
+    worth_ahead,
+)
+from qv_env._jit import compiled
+from qv_env.actions import DRAW
+from qv_env.cards import NUM_KINDS
+from qv_env.rules import STATE, STOCK_CARDS, count_unseen, is_won, play
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """How much is played out, and what is made of it.
+
+    Attributes:
+        candidates: How many positions are compared, at most.
+        games: How many games are played out for a choice, at most about.
+        width: Of the beam that plays out.
+        depth: Likewise.
+        end_width: The same once the stock is empty.
+        end_depth: Likewise.
+        bonus: What a won game counts beside its score, in points.
+        slope: How many points the difference between two candidates is expected to be for each
+            unit of the difference between what the plan player values them at.
+        spread: The standard deviation of what is left, in points.
+    """
+
+    candidates: int = 8
+    games: int = 100
+    width: int = 12
+    depth: int = 10
+    end_width: int = 50
+    end_depth: int = 100
+    bonus: float = 300.0
+    slope: float = 5.0
+    spread: float = 20.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                if value < 1:
+                    raise ValueError(f"{field.name} is at least 1, not {value}")
+            elif not (value >= 0 and math.isfinite(value)):
+                raise ValueError(f"{field.name} is at least 0 and finite, not {value}")
+        if self.spread == 0:
+            raise ValueError("spread is more than 0, not 0")
+
+
+# ----------------------------------------------------------------------------------- candidates
+
+
+@compiled
+def find_candidates(
+    root: np.ndarray,
+    width: int,
+    depth: int,
+    weights: np.ndarray,
+    states: np.ndarray,
+    values: np.ndarray,
+    parents: np.ndarray,
+    actions: np.ndarray,
+    seen: np.ndarray,
+    ahead: int,
+    ahead_width: int,
+    ahead_depth: int,
+    ahead_states: np.ndarray,
+    ahead_values: np.ndarray,
+    ahead_parents: np.ndarray,
+    ahead_actions: np.ndarray,
+    ahead_seen: np.ndarray,
+    found: np.ndarray,
+    worth: np.ndarray,
+    lines: np.ndarray,
+    lengths: np.ndarray,
+) -> int:
+    """Find the positions to choose from before the next draw, the plan player's choice first.
+
+    They are the best by what they are worth after the next draw (``worth_ahead``) among the
+    ``ahead`` best by value. Where a won position is found, it is the only one.
+
+    Args:
+        root: STATE (1,), with a stock, whose order is not looked at; unchanged.
+        width, depth, weights, states, values, parents, actions, seen: See ``search_stage``.
+        ahead, ahead_width, ahead_depth: See ``Effort``; with ``ahead_width`` 0 nothing is looked
+            at after the draw, and positions are worth their values.
+        ahead_states, ahead_values, ahead_parents, ahead_actions, ahead_seen: What the search after
+            the draw works on.
+        found: STATE (n,), n >= 1, where the candidates are written, best first.
+        worth: float64 (n,), likewise: what each is worth; 0 for a won one.
+        lines: uint8 (n, MAX_LINE), likewise: the actions that lead there.
+        lengths: int64 (n,), likewise: how many.
+
+    Returns:
+        How many candidates there are, at least 1.
+    """
+    promise = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
+    expected_promise(root[0], promise[root[0]["stock_size"]])
+    scratch = np.zeros(1, dtype=STATE)
+    scratch[0] = root[0]
+    start = play_out(scratch[0], NO_ACTION, lines[0], 0, True)
+    states[0] = scratch[0]
+    begin_stage(states, values, 1, weights, promise, seen)
+    count, won, _, _, _ = search_stage(
+        states, values, parents, actions, 1, 0, width, depth, weights, promise, seen, False, False
+    )
+    if won >= 0:
+        places = np.array([won])
+        worths = np.zeros(1)
+    else:
+        places = np.sort(np.argsort(-values[:count], kind="mergesort")[:ahead])
+        worths = np.empty(places.size)
+        for k in range(places.size):
+            i = places[k]
+            if places.size == 1 or ahead_width == 0:
+                worths[k] = values[i]
+            else:
+                worths[k] = worth_ahead(
+                    states[i : i + 1],
+                    ahead_width,
+                    ahead_depth,
+                    weights,
+                    ahead_states,
+                    ahead_values,
+                    ahead_parents,
+                    ahead_actions,
+                    ahead_seen,
+                )
+    order = np.argsort(-worths, kind="mergesort")[: found.size]
+    way = np.empty(depth + 1, dtype=np.uint8)
+    for k in range(order.size):
+        place = places[order[k]]
+        worth[k] = worths[order[k]]
+        moves = 0
+        while place > 0:
+            way[moves] = actions[place]
+            moves += 1
+            place = parents[place]
+        found[k] = scratch[0]
+        lines[k, :start] = lines[0, :start]
+        length = start
+        for move in range(moves):
+            length = play_out(found[k], way[moves - 1 - move], lines[k], length, True)
+        lengths[k] = length
+    return order.size
+
+
+# --------------------------------------------------------------------------------- sampled stocks
+
+
+def sample_stocks(root: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return orders that the stock may have: the unseen cards, shuffled.
+
+    Each order is as likely as any other; together they are spread evenly: of as many successive
+    rows as there are unseen cards, each begins with another one.
+
+    Args:
+        root: A record of STATE; the order of its stock is not looked at.
+        count: How many.
+        rng: Where they are drawn from.
+
+    Returns:
+        uint8 (count, stock size), card ids, the next card drawn last.
+    """
+    unseen = np.empty(NUM_KINDS, dtype=np.uint8)
+    count_unseen(root, unseen)
+    cards = rng.permutation(np.repeat(np.arange(1, NUM_KINDS + 1, dtype=np.uint8), unseen))
+    # Row k is the same order from its k-th card on, the others shuffled.
+    rows = cards[(np.arange(count)[:, None] + np.arange(cards.size)) % cards.size]
+    rows[:, 1:] = rng.permuted(rows[:, 1:], axis=1)
+    return np.ascontiguousarray(rows[:, ::-1])
+
+
+# ------------------------------------------------------------------------------------- play-outs
+
+
+@compiled
+def play_stocks(
+    found: np.ndarray,
+    left: np.ndarray,
+    stocks: np.ndarray,
+    width: int,
+    depth: int,
+    end_width: int,
+    end_depth: int,
+    weights: np.ndarray,
+    states: np.ndarray,
+    values: np.ndarray,
+    parents: np.ndarray,
+    actions: np.ndarray,
+    seen: np.ndarray,
+    few_seen: np.ndarray,
+    line: np.ndarray,
+    bonus: float,
+    outcomes: np.ndarray,
+) -> int:
+    """Play candidates to the end on stocks, each on each.
+
+    Two games on one stock that meet in a position go on alike, so the later one is not played on:
+    it gets what the earlier one got from there.
+
+    Args:
+        found: STATE (n,), positions with a stock before a draw.
+        left: int64 (k,), the places of those that are played.
+        stocks: uint8 (m, stock size), orders of the stock, the next card last.
+        width, depth, end_width, end_depth: See ``Rollouts``.
+        weights, states, values, parents, actions, seen, line: See ``best_line``.
+        few_seen: What is used in place of ``seen`` as long as there is a stock.
+        bonus: What a won game counts beside its score.
+        outcomes: float64 (k, m), where scores and bonus are written.
+
+    Returns:
+        How many draws were made.
+    """
+    game = np.zeros(1, dtype=STATE)
+    size = stocks.shape[1]
+    # By cards left in the stock and candidate: where its game was, and the score that it had.
+    keys = np.zeros((size + 1, left.size), dtype=np.uint64)
+    scores = np.zeros((size + 1, left.size))
+    draws = 0
+    for k in range(stocks.shape[0]):
+        keys[:] = 0
+        for i in range(left.size):
+            game[0] = found[left[i]]
+            for place in range(size):
+                game[0]["stock"][place] = stocks[k, place]
+            met = -1
+            cards = size
+            while cards > 0:
+                play(game[0], DRAW)
+                draws += 1
+                cards -= 1
+                best_line(
+                    game,
+                    width if cards > 0 else end_width,
+                    depth if cards > 0 else end_depth,
+                    weights,
+                    states,
+                    values,
+                    parents,
+                    actions,
+                    few_seen if cards > 0 else seen,
+                    1,
+                    1,
+                    1,
+                    line,
+                )
+                if is_won(game[0]):
+                    break
+                key = position_key(game[0])
+                for other in range(i):
+                    if keys[cards, other] == key:
+                        met = other
+                        break
+                if met >= 0:
+                    break
+                keys[cards, i] = key
+                scores[cards, i] = game[0]["score"]
+            if met >= 0:
+                outcomes[i, k] = outcomes[met, k] + game[0]["score"] - scores[cards, met]
+            else:
+                outcomes[i, k] = game[0]["score"] + bonus * is_won(game[0])
+    return draws
+
+
+# ------------------------------------------------------------------------------------ comparison
+
+_KNOWN = 4.0  # how many games' worth of knowledge there is of a difference's variance before any,
+_VARIANCE = 50.0**2  # and what it says, in points squared
+_APART = 2.0  # standard deviations by which a candidate is behind when it is left out early
+
+
+def posterior(
+    differences: np.ndarray, worth: np.ndarray, slope: float, spread: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what is to be thought of differences to the first candidate: means and deviations.
+
+    Before any game, the difference is normal around ``slope`` times the difference of worth, with
+    the deviation ``spread``. The mean over the games is normal around the difference.
+
+    Args:
+        differences: float64 (k, n), outcomes minus those of the first candidate on the same stock,
+            n >= 1.
+        worth: float64 (k,), worth minus that of the first candidate, at most 0.
+        slope, spread: See ``Rollouts``.
+
+    Returns:
+        float64 (k,) and (k,), in points.
+    """
+    games = differences.shape[1]
+    means = differences.mean(axis=1)
+    squares = ((differences - means[:, None]) ** 2).sum(axis=1)
+    noise = (squares + _KNOWN * _VARIANCE) / (games + _KNOWN) / games
+    precision = 1 / noise + 1 / spread**2
+    return (means / noise + slope * worth / spread**2) / precision, precision**-0.5
+
+
+def choose(
+    worth: np.ndarray,
+    rollouts: Rollouts,
+    played: Callable[[np.ndarray, int], np.ndarray],
+) -> int:
+    """Find the best candidate by successive halving, and return its place.
+
+    In each round, the candidates that are left meet new stocks; the better half by ``posterior``
+    stays, and always the first, to which the others are compared.
+
+    Args:
+        worth: float64 (n,), what the plan player thinks of the candidates, best first.
+        rollouts: How much is played.
+        played: Called with the places of candidates, int64 (k,), and the number of stocks m: gives
+            outcomes on the next m stocks, float64 (k, m).
+    """
+    left = np.arange(worth.size)
+    best = 0
+    behind = np.minimum(worth - worth[0], 0.0)
+    outcomes = np.zeros((worth.size, 0))
+    rounds = max(1, math.ceil(math.log2(worth.size)))
+    while left.size > 1:
+        count = math.ceil(rollouts.games / rounds / left.size)
+        outcomes = np.concatenate([outcomes, played(left, count)], axis=1)
+        differences = outcomes - outcomes[0]
+        if not differences.any():
+            break  # it makes no difference
+        means, deviations = posterior(differences, behind[left], rollouts.slope, rollouts.spread)
+        means[0] = deviations[0] = 0.0
+        best = int(left[means.argmax()])
+        if left.size == 2:
+            break
+        others = 1 + np.argsort(-means[1:], kind="stable")[: math.ceil(left.size / 2) - 1]
+        others = others[means[others] + _APART * deviations[others] > means.max()]
+        kept = np.concatenate([[0], others])
+        left, outcomes = left[kept], outcomes[kept]
+    return best

@@ -1,0 +1,1 @@
+"""Learning: configs, PPO, runs, imitation, the value of positions."""

@@ -1,0 +1,327 @@
+"""Learn a policy from another player: ``python -m agents.imitate CONFIG [key=value ...]``.
+
+A policy network learns to choose what a teacher, such as the ``plan`` player, would choose. Games
+of the teacher's own come first. In them everything goes well, so that a policy which has seen no
+others does not know what to do about its own mistakes; therefore the policy plays next, and the
+teacher says in a part of its positions what it would have done there (DAgger: Ross, Gordon and
+Bagnell, 2011). The network learns from random minibatches of the newest answers. It learns no
+values; a run of ``agents.train`` that goes on from the policy (``initial_policy``) does, by
+``value_only_steps``.
+
+The run's folder gets the resolved config, versions, ``imitation.jsonl`` with a line at each
+evaluation, and ``policy.safetensors``, a player of its own. All deals are training deals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from gymnasium.vector import AutoresetMode
+from torch import Tensor
+
+from agents.networks.files import POLICY_FILE, build_policy, save_policy
+from agents.networks.table import NetworkConfig
+from agents.players import make_player
+from agents.players.ppo import PPOPlayer
+from agents.training.config import (
+    CONFIG_FILE,
+    MATMUL_PRECISIONS,
+    VERSIONS_FILE,
+    ConfigError,
+    EnvConfig,
+    EvaluationConfig,
+    require,
+)
+from qv_env import QuaranteVoleursVectorEnv, suite
+from qv_env.deals import HELD_OUT_FROM
+from qv_env.evaluation.play import play_deals
+from qv_env.evaluation.provenance import git_state, package_versions
+from qv_env.evaluation.stats import mean_interval
+from qv_env.files import write_json, write_text
+
+LOG_FILE = "imitation.jsonl"
+
+VALUE_SCALE = 0.01  # as agents.training.config.RewardConfig has it; no values are learnt here
+
+_FIRST = 4  # minibatches' worth of answers, before which nothing is learnt
+
+_RECENT_BATCHES, _RECENT_GAMES = 200, 1_000  # that reports are of
+
+
+@dataclass(frozen=True)
+class ImitationConfig:
+    """One run of imitation.
+
+    Attributes:
+        name: Names the run's folder.
+        seed: Seeds network, play and deals.
+        teacher: Who is imitated: a player, as ``agents.players`` names it, which forgets a game
+            when another one starts.
+        answers: How many of the teacher's answers are learnt from in all.
+        teacher_part: The part of them, from the first, that come from the teacher's own games.
+        asked: In which part of the policy's own positions the teacher is asked.
+        kept: The newest answers, of which minibatches are drawn.
+        batch_size: Answers in a minibatch.
+        passes: How often an answer is learnt from, on average.
+        learning_rate: Adam's; falls linearly to a twentieth.
+        torch_threads, matmul_precision, network: As in ``agents.training.config.RunConfig``.
+        env: The games; the variant is the teacher's.
+        evaluation: Play on held-out deals, ``every`` so many answers.
+    """
+
+    name: str = "imitation"
+    seed: int = 0
+    teacher: str = "plan"
+    answers: int = 2_000_000
+    teacher_part: float = 0.5
+    asked: float = 0.34
+    kept: int = 400_000
+    batch_size: int = 1024
+    passes: float = 2.0
+    learning_rate: float = 1e-3
+    torch_threads: int = 1
+    matmul_precision: str = "highest"
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
+        require(self.answers >= 1, "answers is at least 1")
+        require(0 <= self.teacher_part <= 1, "teacher_part is in 0..1")
+        require(0 < self.asked <= 1, "asked is above 0, at most 1")
+        require(self.batch_size >= 1, "batch_size is at least 1")
+        require(self.kept >= self.batch_size, "kept is at least batch_size")
+        require(self.passes > 0, "passes is positive")
+        require(self.learning_rate > 0, "learning_rate is positive")
+        require(self.torch_threads >= 1, "torch_threads is at least 1")
+        require(
+            self.matmul_precision in MATMUL_PRECISIONS,
+            f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
+        )
+        require(self.env.deals is None, "env.deals cannot be chosen: all training deals are used")
+        try:
+            teacher = make_player(self.teacher)
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"teacher: {error}") from None
+        for key, value in teacher.env_kwargs.items():
+            require(
+                self.env.variant()[key] == value,
+                f"env.{key} is {self.env.variant()[key]!r}, but {self.teacher} needs {value!r}",
+            )
+
+
+class _Answers:
+    """The newest positions and what the teacher says there.
+
+    Args:
+        size: How many are kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._observation: dict[str, np.ndarray] = {}
+        self._masks = self._actions = np.zeros(0)
+        self.total = 0
+
+    def add(
+        self, observation: dict[str, np.ndarray], masks: np.ndarray, actions: np.ndarray
+    ) -> None:
+        """Keep the answers of k positions: their observations, masks (k, m), actions (k,)."""
+        if not self._observation:
+            for key, array in observation.items():
+                self._observation[key] = np.zeros((self._size, *array.shape[1:]), array.dtype)
+            self._masks = np.zeros((self._size, masks.shape[1]), np.bool_)
+            self._actions = np.zeros(self._size, np.int64)
+        places = (self.total + np.arange(len(actions))) % self._size
+        for key, array in observation.items():
+            self._observation[key][places] = array
+        self._masks[places] = masks
+        self._actions[places] = actions
+        self.total += len(actions)
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[dict[str, Tensor], Any, Tensor]:
+        """Return a random minibatch: observation, masks (size, m), actions (size,)."""
+        places = rng.integers(0, min(self.total, self._size), size)
+        observation = {
+            key: torch.from_numpy(array[places]) for key, array in self._observation.items()
+        }
+        actions = torch.from_numpy(self._actions[places])
+        return observation, torch.from_numpy(self._masks[places]), actions
+
+
+class Imitation:
+    """A run, one step of its games at a time.
+
+    Args:
+        config: The run.
+    """
+
+    def __init__(self, config: ImitationConfig) -> None:
+        self.config = config
+        torch.set_num_threads(config.torch_threads)
+        torch.set_float32_matmul_precision(config.matmul_precision)
+        torch.manual_seed(config.seed)
+        num_envs, variant = config.env.num_envs, config.env.variant()
+        self.policy = build_policy("table", vars(config.network), [], variant)
+        self.optimizer = torch.optim.Adam(
+            self.policy.parameters(), lr=config.learning_rate, eps=1e-5
+        )
+        self.teacher, self.student = make_player(config.teacher), PPOPlayer(self.policy, variant)
+        self.teacher.prepare(num_envs)
+        self.student.prepare(num_envs)
+        self.answers = _Answers(config.kept)
+        self._rng = np.random.default_rng(config.seed)
+        self._env = QuaranteVoleursVectorEnv(
+            num_envs,
+            max_episode_steps=config.env.max_episode_steps,
+            autoreset_mode=AutoresetMode.DISABLED,
+            num_threads=config.env.num_threads,
+            **variant,
+        )
+        self._observation: Any = None
+        self._masks = np.zeros(0, dtype=np.int8)
+        self._ended = np.ones(num_envs, dtype=np.bool_)
+        self._taught = np.ones(num_envs, dtype=np.bool_)  # whose games the teacher plays
+        self._learnt = 0
+        self._losses: list[tuple[float, float]] = []
+        self._scores: list[int] = []
+
+    def step(self) -> None:
+        """Make a move in each game, and note what the teacher says."""
+        if self._ended.any():
+            self._begin_games()
+        num_envs, taught = len(self._taught), self._taught
+        every_seat = np.arange(num_envs)
+        actions = np.zeros(num_envs, dtype=np.int64)
+        own = every_seat[~taught]
+        if own.size:
+            seen = _rows(self._observation, own)
+            actions[own] = self.student.act(own, seen, self._masks[own])
+        asked = taught | (self._rng.random(num_envs) < self.config.asked)
+        for seat in every_seat[asked & ~taught].tolist():
+            self.teacher.start(seat, self._generator())
+        seats = every_seat[asked]
+        seen, masks = _rows(self._observation, seats), self._masks[seats]
+        said = np.asarray(self.teacher.act(seats, seen, masks))
+        actions[taught] = said[taught[seats]]
+        self.answers.add(seen, masks != 0, said)
+        self._observation, _, terminated, truncated, info = self._env.step(actions)
+        self._masks = info["action_mask"]
+        self._ended = terminated | truncated
+        self._scores += info["score"][self._ended & ~taught].tolist()
+
+    def _begin_games(self) -> None:
+        config, ended = self.config, self._ended
+        deals = self._rng.integers(0, HELD_OUT_FROM, len(ended)).tolist()
+        options = {"reset_mask": ended.copy(), "deals": deals}
+        self._observation, _ = self._env.reset(options=options)
+        self._masks = self._env.action_masks().astype(np.int8)
+        self._taught[ended] = self.answers.total < config.teacher_part * config.answers
+        for seat in np.flatnonzero(ended).tolist():
+            self.teacher.start(seat, self._generator())
+            self.student.start(seat, self._generator())
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(int(self._rng.integers(1 << 62)))
+
+    def learn(self) -> None:
+        """Learn from as many minibatches as there are answers for; at first wait for a few."""
+        config = self.config
+        if self.answers.total < min(_FIRST * config.batch_size, config.kept, config.answers):
+            return
+        share = min(self.answers.total / config.answers, 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.learning_rate * (1 - 0.95 * share)
+        self.policy.set_training_mode(True)
+        while self._learnt + config.batch_size <= config.passes * self.answers.total:
+            self._learnt += config.batch_size
+            observation, masks, actions = self.answers.sample(config.batch_size, self._rng)
+            _, log_probs, _ = self.policy.evaluate_actions(observation, actions, masks)
+            loss = -log_probs.mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
+            self.optimizer.step()
+            self._losses.append((loss.item(), float(log_probs.detach().exp().mean())))
+
+    def report(self) -> dict[str, Any]:
+        """Return how it goes: over the last minibatches and games, and on held-out deals."""
+        losses = np.array(self._losses[-_RECENT_BATCHES:]).reshape(-1, 2).mean(axis=0)
+        own = self._scores[-_RECENT_GAMES:]
+        return {
+            "answers": self.answers.total,
+            "loss": round(float(losses[0]), 4),
+            "probability": round(float(losses[1]), 4),
+            "own_score": round(float(np.mean(own)), 2) if own else None,
+            **self._evaluate(),
+        }
+
+    def _evaluate(self) -> dict[str, Any]:
+        config, evaluation = self.config, self.config.evaluation
+        deals = suite(evaluation.suite)[: evaluation.limit]
+        variant = config.env.variant()
+        player = PPOPlayer(
+            self.policy, variant, evaluation.play, evaluation.temperature, VALUE_SCALE
+        )
+        episodes = list(play_deals(player, deals, seed=config.seed))
+        score = mean_interval([episode.score for episode in episodes])
+        return {
+            "suite": evaluation.suite,
+            "deals": len(episodes),
+            "mean_score": score.estimate,
+            "low": score.low,
+            "high": score.high,
+            "wins": sum(episode.won for episode in episodes),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the policy's file."""
+        config = self.config
+        save_policy(
+            self.policy, path, "table", vars(config.network), [], config.env.variant(), VALUE_SCALE
+        )
+
+
+def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], object] = print) -> None:
+    """Do a run; write its files to a folder, which is made.
+
+    Args:
+        config: The run.
+        folder: Where.
+        say: Takes lines for people: those of ``imitation.jsonl``.
+    """
+    run = Imitation(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / CONFIG_FILE, yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+    commit, dirty = git_state()
+    write_json(
+        folder / VERSIONS_FILE,
+        {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
+    )
+    started = time.monotonic()
+    next_report = config.evaluation.every
+    lines: list[str] = []
+    while run.answers.total < config.answers:
+        run.step()
+        run.learn()
+        if run.answers.total >= min(next_report, config.answers):
+            next_report += config.evaluation.every
+            row = run.report() | {"seconds": round(time.monotonic() - started, 1)}
+            lines.append(json.dumps(row))
+            write_text(folder / LOG_FILE, "".join(line + "\n" for line in lines))
+            run.save(folder / POLICY_FILE)
+            say(lines[-1])
+
+
+def _rows(observation: dict[str, np.ndarray], seats: np.ndarray) -> dict[str, np.ndarray]:
+    return {key: array[seats] for key, array in observation.items()}

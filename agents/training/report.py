@@ -1,0 +1,227 @@
+"""The report of a training run: what its agent can do, said with intervals, and how to repeat it.
+
+One page, ``report.html``, has all in it (styles and plots too, so that the file can be sent), and
+``report.md`` says the same beside ``scores.png`` and ``learning.png``. Both are made from one list
+of blocks, so that they cannot come to differ.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from qv_env.evaluation.reports.page import (
+    Block,
+    Bullets,
+    Code,
+    Heading,
+    Paragraph,
+    Picture,
+    Table,
+    write_page,
+)
+from qv_env.evaluation.reports.plots import learning_plot, score_plot
+from qv_env.evaluation.reports.tables import deals_text, interval_text, p_text, table_cells
+from qv_env.evaluation.stats import CONFIDENCE, PairedDifference
+from qv_env.evaluation.summary import PlayerSummary, compare_scores, deal_values, summarize
+
+PLAYS = {
+    "sample": "its actions are sampled from the policy's probabilities",
+    "argmax": "it takes the likeliest action, even where that goes round in circles",
+    "argmax-new": "it takes the likeliest action that does not return to a position already seen"
+    " in the episode; where there is none, it goes to the one seen least often",
+}
+
+
+def write_report(
+    folder: Path,
+    *,
+    title: str,
+    frame: pd.DataFrame,
+    agent: str,
+    baselines: Sequence[str] = ("greedy", "random"),
+    curve: Sequence[Mapping[str, Any]] = (),
+    config: Mapping[str, Any] | None = None,
+    playthrough_path: str | Path | None = None,
+    commands: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Path:
+    """Write ``report.html`` and ``report.md``, with its plots, into a folder.
+
+    Args:
+        folder: Where to; made where it is missing. Reports that it has are replaced.
+        title: The report's title.
+        frame: What ``agents.benchmark.run_benchmark`` returned for the agent and the baselines.
+        agent: The agent's name in it.
+        baselines: Other players in it; the headline compares the agent with the first.
+        curve: Evaluations during training, a dict each: ``steps``, ``mean_score``, and where
+            known ``low``, ``high``, ``seconds``, ``play`` and ``suite``.
+        config: The run's settings, printed as JSON.
+        playthrough_path: A playthrough file of the agent, as a command would name it.
+        commands: The command lines that repeat it.
+        notes: Remarks, a line each.
+
+    Returns:
+        The path of ``report.html``.
+
+    Raises:
+        ValueError: A player is not in the frame, the players did not play the same deals, or no
+            baseline is named.
+        OSError: The folder cannot be written to.
+    """
+    if not baselines:
+        raise ValueError("a report compares the agent with at least one baseline")
+    summaries = summarize(frame)
+    for name in (agent, *baselines):
+        if name not in summaries:
+            raise ValueError(f"the results have no player {name!r}")
+    blocks = _blocks(
+        frame, summaries, agent, baselines, curve, config, playthrough_path, commands, notes
+    )
+    return write_page(folder, title, blocks)
+
+
+# -------------------------------------------------------------------------------- what is said
+
+
+def claim(
+    difference: PairedDifference, agent: PlayerSummary, baseline: PlayerSummary, deals: str
+) -> str:
+    """Say whether an agent's mean score is above a baseline's, and how sure that is.
+
+    Three cases: the paired difference's interval lies above 0, below 0, or around it. In the last,
+    the deals do not tell the two apart, which is not said to mean that they are equal.
+
+    Args:
+        difference: The agent's scores minus the baseline's, deal by deal.
+        agent: The agent's figures.
+        baseline: The baseline's.
+        deals: Which deals those are, for the sentence.
+    """
+    mean = difference.difference
+    if mean.low > 0:
+        verdict = f"{agent.player} beats {baseline.player}"
+        reading = "The interval lies above 0."
+    elif mean.high < 0:
+        verdict = f"{agent.player} does not beat {baseline.player}: it scores less"
+        reading = "The interval lies below 0."
+    else:
+        verdict = f"{agent.player} and {baseline.player} are not told apart"
+        reading = (
+            "The interval includes 0: these deals neither show that the agent's mean score is"
+            " higher nor that it is lower."
+        )
+    level = f"{100 * CONFIDENCE:.0f} % interval"
+    return (
+        f"{verdict}. On {deals}, {agent.player} scores {interval_text(agent.mean_score)} on average"
+        f" and {baseline.player} {interval_text(baseline.mean_score)}, each with its {level}. Deal"
+        f" by deal the difference is {mean.estimate:+.1f} points ({level} {mean.low:+.1f} to"
+        f" {mean.high:+.1f}). {reading} {agent.player} is ahead on {difference.higher:,} deals,"
+        f" behind on {difference.lower:,}, level on {difference.equal:,} (two-sided sign test:"
+        f" {p_text(difference.p_value)})."
+    )
+
+
+def play_text(settings: Mapping[str, Any]) -> str:
+    """Say which kind of play an agent's settings describe, with all that they say."""
+    said = ", ".join(f"{key}={value}" for key, value in settings.items()) or "no settings"
+    play = settings.get("play")
+    if play not in PLAYS:
+        return f"Kind of play: {said}."
+    how = PLAYS[str(play)]
+    temperature = settings.get("temperature")
+    if play == "sample" and temperature is not None:
+        plain = float(temperature) == 1.0
+        how += ", as they are (temperature 1)" if plain else f" at temperature {temperature}"
+    return f"Kind of play: {play}: {how} ({said})."
+
+
+# ---------------------------------------------------------------------------------- the blocks
+
+
+def _blocks(
+    frame: pd.DataFrame,
+    summaries: Mapping[str, PlayerSummary],
+    agent: str,
+    baselines: Sequence[str],
+    curve: Sequence[Mapping[str, Any]],
+    config: Mapping[str, Any] | None,
+    playthrough_path: str | Path | None,
+    commands: Sequence[str],
+    notes: Sequence[str],
+) -> list[Block]:
+    deals = deals_text(frame)
+    claims = [
+        claim(compare_scores(frame, agent, name), summaries[agent], summaries[name], deals)
+        for name in baselines
+    ]
+    blocks: list[Block] = [
+        Paragraph(claims[0], lead=True),
+        Paragraph(play_text(summaries[agent].settings)),
+        Paragraph(
+            "The intervals are about which deals were dealt and how the players' chances fell."
+            " They say nothing about training again with another seed."
+        ),
+        Heading("Results"),
+        Table(table_cells(summaries)),
+        *(Paragraph(text) for text in claims[1:]),
+    ]
+    scores = {name: deal_values(frame, name, "score") for name in summaries}
+    means = {name: summary.mean_score for name, summary in summaries.items()}
+    title = f"Scores on {deals}"
+    blocks.append(
+        Picture(
+            "scores.png",
+            f"{title}: the share of deals at or below each score, for each player",
+            score_plot(scores, means, title),
+            score_plot(scores, means, title, dark=True),
+        )
+    )
+    if curve:
+        blocks += _learning(curve, {name: summaries[name] for name in baselines}, deals)
+    if playthrough_path is not None:
+        shown = shlex.quote(str(playthrough_path))
+        blocks += [
+            Heading("A game to look at"),
+            Paragraph(f"One of the agent's games is in {playthrough_path}; in a terminal:"),
+            Code(f".venv/bin/python -m qv_env show {shown}"),
+        ]
+    if commands:
+        blocks += [Heading("To repeat it"), Code("\n".join(commands))]
+    if notes:
+        blocks += [Heading("Notes"), Bullets(notes)]
+    if config is not None:
+        written = json.dumps(config, indent=2, ensure_ascii=False, default=str)
+        blocks += [Heading("Settings"), Code(written, summary="the run's settings")]
+    return blocks
+
+
+def _learning(
+    curve: Sequence[Mapping[str, Any]], baselines: Mapping[str, PlayerSummary], deals: str
+) -> list[Block]:
+    levels = {name: summary.mean_score for name, summary in baselines.items()}
+    last = max(curve, key=lambda point: point["steps"])
+    seconds = last.get("seconds")
+    length = f"{last['steps']:,} steps" + ("" if seconds is None else f" in {seconds:,.0f} seconds")
+    suites = ", ".join(dict.fromkeys(str(point["suite"]) for point in curve if "suite" in point))
+    text = (
+        f"Training took {length}. Each point is an evaluation during training"
+        + (f", on deals of {suites}," if suites else " on held-out deals")
+        + f" with its interval; the level lines are the other players' means on {deals}."
+    )
+    title = "Mean score in training"
+    return [
+        Heading("Learning"),
+        Picture(
+            "learning.png",
+            f"{title}: mean score on held-out deals against steps trained",
+            learning_plot(curve, levels, title),
+            learning_plot(curve, levels, title, dark=True),
+        ),
+        Paragraph(text),
+    ]

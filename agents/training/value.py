@@ -1,0 +1,528 @@
+"""Learn what positions are worth: ``python -m agents.value CONFIG [key=value ...]``.
+
+The ``plan`` player plays many games, but now and then goes to another of its best positions than
+the best. Of its games without that, a network would learn nothing about the positions that it
+never goes to, and those are what the ``ppo+plan`` player asks about. The network then learns, of
+the positions before each draw, how the whole game ends: score and win.
+
+The run's folder gets the resolved config, versions, ``value.jsonl`` (a line about the games, then
+one at each report: the error on games that are not learnt from, and R2, the part of the outcomes'
+variance that is explained) and ``policy.safetensors``, for ``ppo+plan:FOLDER``. Its value head is
+what was learnt. Its policy head learns nothing, and with an initial policy fits no longer what is
+under it. All deals are training deals; the games, and so the result, do not depend on how many
+threads play them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from torch import Tensor, nn
+
+from agents.networks.files import POLICY_FILE, build_policy, load_policy, save_policy
+from agents.networks.policy import TablePolicy
+from agents.networks.table import NetworkConfig
+from agents.search.rollouts import find_candidates
+from agents.search.settings import PlanSettings, load_settings
+from agents.search.stage import MAX_LINE, Memory, best_line
+from agents.training.config import (
+    CONFIG_FILE,
+    MATMUL_PRECISIONS,
+    VERSIONS_FILE,
+    ConfigError,
+    require,
+)
+from qv_env._jit import compiled
+from qv_env.actions import DRAW
+from qv_env.deals import HELD_OUT_FROM, deck_of
+from qv_env.evaluation.play import game_rng
+from qv_env.evaluation.provenance import git_state, package_versions
+from qv_env.files import write_json, write_text
+from qv_env.observation import Encoding, encode
+from qv_env.rules import MAX_SCORE, STATE, STOCK_CARDS, is_won, new_game, play
+
+LOG_FILE = "value.jsonl"
+
+VARIANT = {"observation": "cards", "memory": True, "stock_visible": False, "take_back": True}
+
+_CHUNK = 64  # games that a thread plays before it takes others
+
+_WARM_UP = 100  # minibatches over which the learning rate rises
+
+_TESTED = 8192  # positions evaluated at a time
+
+
+@dataclass(frozen=True)
+class ValueConfig:
+    """One run.
+
+    Attributes:
+        name: Names the run's folder.
+        seed: Seeds deals, choices, network and minibatches.
+        plan: The plan player's settings file; it does not look over the draw here.
+        width, end_width: Of its beams, in place of the file's.
+        games: How many it plays.
+        explore: How often, before a draw, it goes to another of its best positions, at random.
+        candidates: Of how many it chooses then, the best one among them.
+        test_games: The last of the games, which are not learnt from.
+        won_share: The network learns ``(1 - won_share) * score / 1360 + won_share * won``.
+        batch_size: Positions in a minibatch.
+        passes: How often a position is learnt from, on average.
+        learning_rate: Adam's; falls linearly to 0.
+        report_every: Minibatches between reports.
+        initial_policy: A policy file, or a run's folder, whose weights are begun with; null:
+            random ones, of a network as ``network`` says.
+        torch_threads, matmul_precision, network: As in ``agents.training.config.RunConfig``.
+    """
+
+    name: str = "value"
+    seed: int = 0
+    plan: str = "configs/search/plan.yaml"
+    width: int = 60
+    end_width: int = 400
+    games: int = 60_000
+    explore: float = 0.12
+    candidates: int = 24
+    test_games: int = 1_000
+    won_share: float = 0.5
+    batch_size: int = 2048
+    passes: float = 1.2
+    learning_rate: float = 5e-4
+    report_every: int = 300
+    initial_policy: str | None = None
+    torch_threads: int = 1
+    matmul_precision: str = "highest"
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+    def __post_init__(self) -> None:
+        require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
+        for name in ("width", "end_width", "batch_size", "report_every", "torch_threads"):
+            require(getattr(self, name) >= 1, f"{name} is at least 1")
+        require(self.candidates >= 2, "candidates is at least 2")
+        require(0 <= self.explore <= 1, "explore is in 0..1")
+        require(self.test_games >= 1, "test_games is at least 1")
+        require(self.games > self.test_games, "games is more than test_games")
+        require(0 <= self.won_share <= 1, "won_share is in 0..1")
+        require(self.passes > 0, "passes is positive")
+        require(self.learning_rate > 0, "learning_rate is positive")
+        require(
+            self.matmul_precision in MATMUL_PRECISIONS,
+            f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
+        )
+        try:
+            load_settings(self.plan)
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"plan: {error}") from None
+        if self.initial_policy is not None:
+            self._check_initial_policy(self.initial_policy)
+
+    def _check_initial_policy(self, path: str) -> None:
+        try:
+            _, about = load_policy(path)
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"initial_policy: {error}") from None
+        wanted = {"policy": "table", "env": VARIANT, "network": vars(self.network)}
+        for key, value in wanted.items():
+            require(
+                about[key] == value,
+                f"initial_policy: {path} has {key}: {about[key]!r}, this run {value!r}",
+            )
+
+    def settings(self) -> PlanSettings:
+        """How the plan player plays."""
+        settings = load_settings(self.plan)
+        effort = dataclasses.replace(
+            settings.effort, ahead=1, width=self.width, end_width=self.end_width
+        )
+        return PlanSettings(settings.weights, effort)
+
+
+# ---------------------------------------------------------------------------------------- games
+
+
+@dataclass(frozen=True, eq=False)
+class Games:
+    """Games that were played.
+
+    Attributes:
+        decks: uint8 (n, 104).
+        actions: uint8 (total,), of one game after the other.
+        starts: int64 (n + 1,): game i's are ``actions[starts[i] : starts[i + 1]]``.
+        draws: int64 (n,), how many of them are draws.
+        scores: int64 (n,), the final scores, 0..1360.
+        wins: bool (n,).
+    """
+
+    decks: np.ndarray
+    actions: np.ndarray
+    starts: np.ndarray
+    draws: np.ndarray
+    scores: np.ndarray
+    wins: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    def positions(self, first: int, last: int) -> np.ndarray:
+        """Return all positions before a draw of games first..last - 1.
+
+        Returns:
+            int64 (k, 2): a game, and how many draws were made before the position.
+        """
+        draws = self.draws[first:last]
+        begins = np.repeat(np.cumsum(draws) - draws, draws)
+        games = np.repeat(np.arange(first, last), draws)
+        return np.stack([games, np.arange(draws.sum()) - begins], axis=1)
+
+
+@compiled
+def _play_exploring(
+    game: np.ndarray,
+    picks: np.ndarray,
+    explore: float,
+    width: int,
+    depth: int,
+    end_width: int,
+    end_depth: int,
+    weights: np.ndarray,
+    states: np.ndarray,
+    values: np.ndarray,
+    parents: np.ndarray,
+    actions: np.ndarray,
+    seen: np.ndarray,
+    few_seen: np.ndarray,
+    found: np.ndarray,
+    worth: np.ndarray,
+    lines: np.ndarray,
+    lengths: np.ndarray,
+    played: np.ndarray,
+) -> int:
+    """Play a game to its end, now and then by way of another of the best positions.
+
+    Args:
+        game: STATE (1,); changed in place.
+        picks: float64 (STOCK_CARDS, 2) in [0, 1): before draw k, another position is taken where
+            the first number is below ``explore``; the second says which.
+        width, depth, end_width, end_depth: See ``agents.search.stage.Effort``.
+        weights, states, values, parents, actions, seen: See ``agents.search.stage.search_stage``.
+        few_seen: In place of ``seen`` as long as there is a stock.
+        found, worth, lines, lengths: See ``agents.search.rollouts.find_candidates``.
+        played: uint8, where the actions are written.
+
+    Returns:
+        How many actions the game has.
+    """
+    total = 0
+    draw = 0
+    while game[0]["stock_size"] > 0:
+        count = find_candidates(
+            game,
+            width,
+            depth,
+            weights,
+            states,
+            values,
+            parents,
+            actions,
+            few_seen,
+            found.size,
+            0,
+            1,
+            states,
+            values,
+            parents,
+            actions,
+            few_seen,
+            found,
+            worth,
+            lines,
+            lengths,
+        )
+        best = 0
+        if count > 1 and picks[draw, 0] < explore:
+            best = 1 + int(picks[draw, 1] * (count - 1))
+        for k in range(lengths[best]):
+            play(game[0], lines[best, k])
+            played[total] = lines[best, k]
+            total += 1
+        if is_won(game[0]):
+            return total
+        play(game[0], DRAW)
+        played[total] = DRAW
+        total += 1
+        draw += 1
+    length = best_line(
+        game,
+        end_width,
+        end_depth,
+        weights,
+        states,
+        values,
+        parents,
+        actions,
+        seen,
+        1,
+        1,
+        1,
+        lines[0],
+    )
+    played[total : total + length] = lines[0, :length]
+    return total + length
+
+
+def play_games(
+    config: ValueConfig, threads: int, say: Callable[[str], object] = lambda line: None
+) -> Games:
+    """Play a run's games.
+
+    Args:
+        config: The run.
+        threads: How many play; the games do not depend on it.
+        say: Is told now and then how far it is.
+    """
+    settings, seed = config.settings(), config.seed
+    effort = settings.effort
+    deals = np.random.default_rng(seed).integers(0, HELD_OUT_FROM, config.games)
+
+    def played(chunk: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, int, int, bool]]:
+        few = Memory(effort.width, effort.depth)
+        end = Memory(effort.end_width, effort.end_depth)
+        memory = max(few, end, key=lambda memory: memory.states.size)
+        found = np.zeros(config.candidates, dtype=STATE)
+        worth = np.zeros(config.candidates)
+        lines = np.zeros((config.candidates, MAX_LINE), dtype=np.uint8)
+        lengths = np.zeros(config.candidates, dtype=np.int64)
+        room = np.zeros((STOCK_CARDS + 1) * MAX_LINE, dtype=np.uint8)
+        results = []
+        for deal in chunk.tolist():
+            deck = deck_of(deal)
+            game = new_game(deck)
+            count = _play_exploring(
+                game,
+                game_rng(seed, deal).random((STOCK_CARDS, 2)),
+                config.explore,
+                effort.width,
+                effort.depth,
+                effort.end_width,
+                effort.end_depth,
+                settings.weights,
+                memory.states,
+                memory.values,
+                memory.parents,
+                memory.actions,
+                end.seen,
+                few.seen,
+                found,
+                worth,
+                lines,
+                lengths,
+                room,
+            )
+            actions = room[:count].copy()
+            draws = int(np.count_nonzero(actions == DRAW))
+            results.append((deck, actions, draws, int(game[0]["score"]), bool(is_won(game[0]))))
+        return results
+
+    chunks = np.split(deals, range(_CHUNK, len(deals), _CHUNK))
+    results: list[tuple[np.ndarray, np.ndarray, int, int, bool]] = []
+    pool = ThreadPoolExecutor(threads)  # compiled code holds no lock of Python's
+    try:
+        for some in pool.map(played, chunks):
+            if (len(results) + len(some)) // 10_000 > len(results) // 10_000:
+                say(f"{len(results) + len(some)} of {len(deals)} games")
+            results += some
+    finally:
+        pool.shutdown(cancel_futures=True)
+    decks, actions, draws, scores, wins = zip(*results, strict=True)
+    return Games(
+        np.stack(decks),
+        np.concatenate(actions),
+        np.cumsum([0, *map(len, actions)]),
+        np.array(draws),
+        np.array(scores),
+        np.array(wins),
+    )
+
+
+@compiled
+def _write_positions(
+    roots: np.ndarray,
+    actions: np.ndarray,
+    starts: np.ndarray,
+    draws: np.ndarray,
+    flags: int,
+    rows: np.ndarray,
+) -> None:
+    """Write what is seen before a draw: of each game, replayed from ``roots``, which change."""
+    for i in range(roots.size):
+        at = starts[i]
+        left = draws[i]
+        while left > 0 or actions[at] != DRAW:
+            if actions[at] == DRAW:
+                left -= 1
+            play(roots[i], actions[at])
+            at += 1
+        encode(roots[i], flags, rows[i])
+
+
+# ------------------------------------------------------------------------------------- learning
+
+
+class ValueLearner:
+    """A network that learns how games end.
+
+    Positions are kept as games, and replayed for each minibatch: a hundredth of the memory.
+
+    Args:
+        config: The run.
+        games: Its games.
+    """
+
+    def __init__(self, config: ValueConfig, games: Games) -> None:
+        self.config = config
+        torch.set_num_threads(config.torch_threads)
+        torch.set_float32_matmul_precision(config.matmul_precision)
+        torch.manual_seed(config.seed)
+        if config.initial_policy is None:
+            policy: Any = build_policy("table", vars(config.network), [], VARIANT)
+        else:
+            policy, _ = load_policy(config.initial_policy)
+        assert isinstance(policy, TablePolicy)
+        self.policy = policy
+        self._encoding = Encoding("cards", memory=True, stock_visible=False)
+        self._optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
+        self._rng = np.random.default_rng([config.seed, len(games)])
+        self._games = games
+        self._roots = np.concatenate([new_game(deck) for deck in games.decks])
+        share = config.won_share
+        self._targets = ((1 - share) * games.scores / MAX_SCORE + share * games.wins).astype(
+            np.float32
+        )
+        cut = len(games) - config.test_games
+        self._learnt, self._tested = games.positions(0, cut), games.positions(cut, len(games))
+        self.minibatches = max(1, int(config.passes * len(self._learnt) / config.batch_size))
+        self.done = 0
+        self._losses: list[float] = []
+        head = policy.network.value[-1]
+        assert isinstance(head, nn.Linear)
+        with torch.no_grad():
+            head.bias.fill_(float(self._targets[self._learnt[:, 0]].mean(dtype=np.float64)))
+
+    def learn(self) -> None:
+        """Learn from a minibatch."""
+        config = self.config
+        rate = min(1.0, (self.done + 1) / _WARM_UP) * (1 - self.done / self.minibatches)
+        for group in self._optimizer.param_groups:
+            group["lr"] = config.learning_rate * rate
+        chosen = self._learnt[self._rng.integers(0, len(self._learnt), config.batch_size)]
+        observation, targets = self._batch(chosen)
+        _, values = self.policy.network(observation)
+        loss = ((values - targets) ** 2).mean()
+        self._optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
+        self._optimizer.step()
+        self._losses.append(loss.item())
+        self.done += 1
+
+    def report(self) -> dict[str, Any]:
+        """Return how it goes: over the minibatches since the last report, and on other games."""
+        errors, outcomes = [], []
+        with torch.no_grad():
+            for first in range(0, len(self._tested), _TESTED):
+                observation, targets = self._batch(self._tested[first : first + _TESTED])
+                _, values = self.policy.network(observation)
+                errors.append((values - targets).double() ** 2)
+                outcomes.append(targets.double())
+        error = float(torch.cat(errors).mean())
+        variance = float(torch.cat(outcomes).var(correction=0))
+        losses, self._losses = self._losses, []
+        return {
+            "minibatches": self.done,
+            "loss": round(float(np.mean(losses)), 5) if losses else None,
+            "test_error": round(error, 5),
+            "test_r2": round(1 - error / variance, 4) if variance else None,
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the policy's file."""
+        save_policy(
+            self.policy,
+            path,
+            "table",
+            vars(self.config.network),
+            [],
+            VARIANT,
+            1 / MAX_SCORE,
+            whole_game=True,
+        )
+
+    def _batch(self, positions: np.ndarray) -> tuple[dict[str, Tensor], Tensor]:
+        """What is seen in positions (k, 2) of the games, and what comes of them, (k,)."""
+        games, draws = positions[:, 0], positions[:, 1]
+        rows = np.zeros((len(positions), self._encoding.size), dtype=np.uint8)
+        _write_positions(
+            self._roots[games],
+            self._games.actions,
+            self._games.starts[games],
+            draws,
+            self._encoding.flags,
+            rows,
+        )
+        views: Any = self._encoding.views(rows)
+        observation = {key: torch.from_numpy(view) for key, view in views.items()}
+        return observation, torch.from_numpy(self._targets[games])
+
+
+def learn_values(
+    config: ValueConfig, folder: Path, threads: int, say: Callable[[str], object] = print
+) -> None:
+    """Do a run; write its files to a folder, which is made.
+
+    Args:
+        config: The run.
+        folder: Where.
+        threads: How many play the games.
+        say: Takes lines for people: those of ``value.jsonl``, and how far the games are.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / CONFIG_FILE, yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+    commit, dirty = git_state()
+    write_json(
+        folder / VERSIONS_FILE,
+        {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
+    )
+    started = time.monotonic()
+    lines: list[str] = []
+
+    def log(row: dict[str, Any]) -> None:
+        row["seconds"] = round(time.monotonic() - started, 1)
+        lines.append(json.dumps(row))
+        write_text(folder / LOG_FILE, "".join(line + "\n" for line in lines))
+        say(lines[-1])
+
+    games = play_games(config, threads, say)
+    log(
+        {
+            "games": len(games),
+            "positions": int(games.draws.sum()),
+            "mean_score": round(float(games.scores.mean()), 2),
+            "wins": int(games.wins.sum()),
+        }
+    )
+    learner = ValueLearner(config, games)
+    while learner.done < learner.minibatches:
+        learner.learn()
+        if learner.done % config.report_every == 0 or learner.done == learner.minibatches:
+            log(learner.report())
+            learner.save(folder / POLICY_FILE)

@@ -1,0 +1,1 @@
+"""Comparing players: the protocol, the loop that plays deals, rows, statistics, reports."""

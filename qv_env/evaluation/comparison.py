@@ -1,0 +1,295 @@
+"""Results compared: what compares with what, figures of players, groups and pairs."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from qv_env import deal_code
+from qv_env.evaluation.results import ResultsError, game_settings, read_results
+from qv_env.evaluation.stats import (
+    CONFIDENCE,
+    Interval,
+    PairedDifference,
+    Runs,
+    clustered_proportion_interval,
+    paired_difference,
+    paired_wins,
+    runs_summary,
+    student_interval,
+)
+from qv_env.evaluation.summary import deal_values, summarize
+from qv_env.rules import MAX_SCORE
+
+ALLOWED = {"step-limit": "step limit", "take-backs": "take-backs"}
+
+
+# --------------------------------------------------------------------------------- what compares
+
+
+def load_results(paths: Sequence[str | Path], allowed: Iterable[str] = ()) -> pd.DataFrame:
+    """Read results that compare, as one table.
+
+    Args:
+        paths: Files or folders, see ``qv_env.evaluation.results.read_results``.
+        allowed: Settings of the game that may differ all the same: ``step limit``,
+            ``take-backs``.
+
+    Returns:
+        The rows of all; a player that several files have is told apart by the path.
+        ``attrs["cpu_seconds"]`` as ``read_results`` has it, ``attrs["notes"]`` what differs and
+        was allowed.
+
+    Raises:
+        ResultsError: The results are of different deals or games, or not whole; the message says
+            what differs and where.
+        OSError: A file cannot be read.
+    """
+    frames = {str(path): read_results(path) for path in paths}
+    if len(frames) < len(paths):
+        raise ResultsError("a path is there twice")
+    found = differences(frames)
+    refused = [text for name, text in found.items() if name not in set(allowed)]
+    if refused:
+        raise ResultsError("results that do not compare: " + "; ".join(refused))
+    names = [name for frame in frames.values() for name in frame["player"].unique()]
+    times: dict[str, float] = {}
+    parts = []
+    for path, frame in frames.items():
+        labels = {
+            name: f"{name} ({path})" if names.count(name) > 1 else name
+            for name in frame["player"].unique()
+        }
+        seconds = frame.attrs["cpu_seconds"]
+        times |= {labels[name]: seconds[name] for name in labels if name in seconds}
+        parts.append(frame.assign(player=frame["player"].map(labels)))
+        parts[-1].attrs = {}
+    merged = pd.concat(parts, ignore_index=True)
+    merged.attrs = {"cpu_seconds": times, "notes": list(found.values())}
+    return merged
+
+
+def differences(frames: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Return in what results differ that must be the same, by name, with where each is so.
+
+    Args:
+        frames: Rows, by the paths that they come from.
+    """
+    found: dict[str, str] = {}
+    where: dict[str, dict[Any, list[str]]] = {}
+    deals: dict[str, dict[int, int]] = {}
+    for path, frame in frames.items():
+        where.setdefault("suite", {}).setdefault(frame["suite"].iloc[0], []).append(path)
+        deals[path] = dict(zip(frame["index"], frame["deal"], strict=True))
+        for player, rows in frame.groupby("player", sort=False):
+            for name, value in game_settings(rows["environment"].iloc[0]).items():
+                where.setdefault(name, {}).setdefault(value, []).append(f"{player} of {path}")
+    for name, values in where.items():
+        if len(values) > 1:
+            found[name] = f"{name}: " + ", ".join(
+                f"{_shown(value)} in {places[0]}"
+                + (f" and {len(places) - 1} more" if len(places) > 1 else "")
+                for value, places in values.items()
+            )
+    first, *others = deals
+    for path in others:
+        missing = sorted(set(deals[first].values()) - set(deals[path].values()))
+        more = sorted(set(deals[path].values()) - set(deals[first].values()))
+        if missing or more:
+            sides = [
+                f"{len(only):,} of {len(deals[there]):,} only in {there}"
+                f" ({deal_code(only[0])}{' ...' if len(only) > 1 else ''})"
+                for only, there in ((missing, first), (more, path))
+                if only
+            ]
+            found["deals"] = "deals: " + ", ".join(sides)
+            break
+        if deals[path] != deals[first]:
+            found["deals"] = f"deals: {path} has those of {first} in another order"
+            break
+    return found
+
+
+def _shown(value: object) -> str:
+    return {True: "allowed", False: "not allowed"}[value] if isinstance(value, bool) else str(value)
+
+
+# ----------------------------------------------------------------------------------- the figures
+
+
+@dataclass(frozen=True)
+class Group:
+    """An agent that was trained several times, each of its policies a player.
+
+    Attributes:
+        name: What it is called.
+        players: The players.
+        runs: Figures over training seeds; scores divided by 1,360.
+        mean_score: The mean score in points, with Student's interval over training seeds.
+        win_rate: The win rate of all its games, with its interval over deals.
+        win_rates: The win rate of each player.
+    """
+
+    name: str
+    players: tuple[str, ...]
+    runs: Runs
+    mean_score: Interval
+    win_rate: Interval
+    win_rates: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two players or groups on the same deals, first minus second.
+
+    Attributes:
+        first: A player's or group's name.
+        second: Another's.
+        score: How the scores differ.
+        wins: How the wins differ; the sign test is then McNemar's exact test, over the deals that
+            one of them won more often than the other.
+        cards: How the cards on the foundations differ.
+    """
+
+    first: str
+    second: str
+    score: PairedDifference
+    wins: PairedDifference
+    cards: PairedDifference
+
+
+class Comparison:
+    """Results side by side.
+
+    Args:
+        frame: What :func:`load_results` returned.
+        groups: For each group's name its players, or patterns of them.
+        baseline: A player or group that the others are compared with; None: each with each.
+
+    Attributes:
+        frame: The rows.
+        summaries: Each player's figures.
+        groups: The groups' figures.
+        entries: For each player that is in no group and for each group, its players.
+        pairs: How entries differ.
+
+    Raises:
+        ValueError: A group has fewer than two players or none that fits, or a name is none.
+    """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        baseline: str | None = None,
+    ) -> None:
+        self.frame = frame
+        self.summaries = summarize(frame)
+        members = {name: self._members(name, asked) for name, asked in (groups or {}).items()}
+        grouped = {player for players in members.values() for player in players}
+        alone = {name: (name,) for name in self.summaries if name not in grouped}
+        taken = set(members) & set(alone)
+        if taken:
+            raise ValueError(f"{taken.pop()!r} is the name of a player, not of a group")
+        self.entries: dict[str, tuple[str, ...]] = {**members, **alone}
+        self.groups = {name: self._group(name, players) for name, players in members.items()}
+        if baseline is None:
+            names = list(combinations(self.entries, 2))
+        elif baseline in self.entries:
+            names = [(name, baseline) for name in self.entries if name != baseline]
+        else:
+            raise ValueError(f"no player or group {baseline!r}; there are {_listed(self.entries)}")
+        self.pairs = [
+            Pair(
+                first,
+                second,
+                score=paired_difference(*self._both(first, second, "score")),
+                wins=paired_wins(*self._both(first, second, "won")),
+                cards=paired_difference(*self._both(first, second, "foundation_cards")),
+            )
+            for first, second in names
+        ]
+
+    def _members(self, group: str, asked: Sequence[str]) -> tuple[str, ...]:
+        players: dict[str, None] = {}
+        for text in asked:
+            found = [name for name in self.summaries if name == text]
+            found = found or [name for name in self.summaries if fnmatch.fnmatchcase(name, text)]
+            if not found:
+                raise ValueError(
+                    f"group {group!r}: no player {text!r}; there are {_listed(self.summaries)}"
+                )
+            players |= dict.fromkeys(found)
+        if len(players) < 2:
+            raise ValueError(f"group {group!r} has one player; training seeds are at least two")
+        return tuple(players)
+
+    def _group(self, name: str, players: tuple[str, ...]) -> Group:
+        scores = np.array([deal_values(self.frame, player, "score") for player in players])
+        rates = [float(deal_values(self.frame, player, "won").mean()) for player in players]
+        runs = runs_summary(scores / MAX_SCORE)
+        return Group(
+            name=name,
+            players=players,
+            runs=runs,
+            mean_score=student_interval(scores.mean(axis=1)),
+            win_rate=self._win_rate(players),
+            win_rates=tuple(rates),
+        )
+
+    def _both(self, first: str, second: str, column: str) -> tuple[np.ndarray, np.ndarray]:
+        return self.values(first, column), self.values(second, column)
+
+    def values(self, entry: str, column: str) -> np.ndarray:
+        """Return an entry's value of each deal, the mean over seeds and players: float64 (n,)."""
+        players = self.entries[entry]
+        mean: np.ndarray = np.mean(
+            [deal_values(self.frame, name, column) for name in players], axis=0
+        )
+        return mean
+
+    def games(self, players: Sequence[str], column: str) -> np.ndarray:
+        """Return some players' value of each game: float64 (deals, games of a deal)."""
+        rows = self.frame[self.frame["player"].isin(players)]
+        ordered = rows.sort_values("index", kind="stable")
+        values: np.ndarray = ordered[column].to_numpy(dtype=np.float64)
+        return values.reshape(rows["index"].nunique(), -1)
+
+    def _win_rate(self, players: Sequence[str]) -> Interval:
+        games = self.games(players, "won")
+        return clustered_proportion_interval(games.mean(axis=1), games.shape[1])
+
+    def win_rate(self, entry: str) -> Interval:
+        """Return an entry's win rate, 0..1, with its interval over deals."""
+        return self._win_rate(self.entries[entry])
+
+    def seconds(self, entry: str) -> float | None:
+        """Return the CPU seconds a deal of an entry, where they are known."""
+        times = [self.summaries[name].cpu_seconds_per_deal for name in self.entries[entry]]
+        known = [time for time in times if time is not None]
+        return float(np.mean(known)) if len(known) == len(times) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON's values."""
+        return {
+            "format": "quarante-voleurs-comparison",
+            "version": 1,
+            "suite": str(self.frame["suite"].iloc[0]),
+            "deals": int(self.frame["index"].nunique()),
+            "confidence": CONFIDENCE,
+            "players": [asdict(summary) for summary in self.summaries.values()],
+            "groups": [asdict(group) for group in self.groups.values()],
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "notes": list(self.frame.attrs.get("notes", [])),
+        }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

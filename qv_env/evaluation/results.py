@@ -1,0 +1,408 @@
+"""Result files: one row a game, JSON Lines, the same whoever plays and however long it took.
+
+A row is a JSON object with these keys, in this order:
+
+====================  ==========================================================================
+``player``            what the results call the player
+``settings``          how it plays: an object of plain numbers, texts and truth values
+``environment``       the environment's ``id``, the keywords that the player asked for, and
+                      ``max_episode_steps``
+``suite``             what the deals are called: a suite's name, ``LO:HI``, or ``list``
+``index``             the deal's place in the suite, from 0
+``deal``, ``code``    the deal's number, and the same as a code
+``seed``              seeds the player's randomness, together with the deal
+``score``             0..1360
+``won``               whether all 104 cards went up
+``foundation_cards``  0..104
+``steps``             steps taken
+``truncated``         whether the step limit ended the game
+``actions``           only where games were recorded: the actions, a byte each, as Base64
+====================  ==========================================================================
+
+A file holds the rows of one or several players, in the order of players, seeds and deals, each
+player on the same deals with the same seeds. ``pandas.read_json(path, lines=True)`` reads it, also
+where it is compressed (``.jsonl.gz``). Nothing in it depends on the clock.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from qv_env import ENV_ID, Playthrough, deal_code, deal_number
+from qv_env.actions import NUM_ACTIONS
+from qv_env.cards import NUM_CARDS
+from qv_env.evaluation.players.base import Episode, Player
+from qv_env.files import write_bytes
+from qv_env.rules import MAX_SCORE
+from qv_env.suites import SUITE_SIZES, suite
+
+RESULTS = "results.jsonl"
+SUMMARY = "summary.json"  # written last: a folder that has it is whole
+
+_TYPES: dict[str, type] = {
+    "player": str,
+    "settings": dict,
+    "environment": dict,
+    "suite": str,
+    "index": int,
+    "deal": int,
+    "code": str,
+    "seed": int,
+    "score": int,
+    "won": bool,
+    "foundation_cards": int,
+    "steps": int,
+    "truncated": bool,
+}
+COLUMNS = tuple(_TYPES)
+ACTIONS = "actions"
+LISTED = "list"  # what the suite of deals that were named one by one is called
+
+_LIMITS = {
+    "score": (0, MAX_SCORE),
+    "foundation_cards": (0, NUM_CARDS),
+    "index": (0, 1 << 35),
+    "seed": (0, (1 << 63) - 1),  # JSON readers, pandas' too, take integers up to this
+    "steps": (0, 1 << 53),
+}
+
+
+class ResultsError(ValueError):
+    """A file or folder holds no results, or not whole ones; the message says where and why."""
+
+
+# ----------------------------------------------------------------------------------------- rows
+
+
+def environment_of(player: Player, max_episode_steps: int) -> dict[str, Any]:
+    """Return what the rows of a player say of its environment."""
+    return {"id": ENV_ID, **player.env_kwargs, "max_episode_steps": max_episode_steps}
+
+
+def result_row(
+    player: str,
+    settings: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    suite: str,
+    seed: int,
+    episode: Episode,
+    record: bool = False,
+) -> dict[str, Any]:
+    """Return the row of an episode.
+
+    Args:
+        player: What the results call the player.
+        settings: How it plays.
+        environment: As :func:`environment_of` gives it.
+        suite: What the deals are called; ``episode.index`` is the deal's place there.
+        seed: The seed that was played with.
+        episode: The game.
+        record: Whether the row holds the actions.
+    """
+    row = {
+        "player": player,
+        "settings": dict(settings),
+        "environment": dict(environment),
+        "suite": suite,
+        "index": episode.index,
+        "deal": episode.deal,
+        "code": deal_code(episode.deal),
+        "seed": seed,
+        "score": episode.score,
+        "won": episode.won,
+        "foundation_cards": episode.foundation_cards,
+        "steps": episode.steps,
+        "truncated": episode.truncated,
+    }
+    if record:
+        row[ACTIONS] = base64.b64encode(bytes(episode.actions)).decode("ascii")
+    return row
+
+
+def row_line(row: Mapping[str, Any]) -> str:
+    """Return a row as its line of a file, with the line's end."""
+    return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def parse_row(line: str) -> dict[str, Any]:
+    """Return the row of a line.
+
+    Raises:
+        ResultsError: It is none; the message says why.
+    """
+    try:
+        row = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ResultsError(f"not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise ResultsError("not a JSON object")
+    for key, kind in _TYPES.items():
+        if key not in row:
+            raise ResultsError(f"the key {key!r} is missing")
+        if type(row[key]) is not kind:
+            raise ResultsError(f"{key} is {_NAMES[kind]}, not {row[key]!r}")
+    for key, (low, high) in _LIMITS.items():
+        if not low <= row[key] <= high:
+            raise ResultsError(f"{key} is in {low}..{high}, not {row[key]}")
+    unknown = sorted(set(row) - {*COLUMNS, ACTIONS})
+    if unknown:
+        raise ResultsError(f"unknown key {unknown[0]!r}")
+    try:
+        if deal_number(row["code"]) != row["deal"]:
+            raise ResultsError(f"the code {row['code']} is not that of deal {row['deal']}")
+    except ValueError as error:
+        raise ResultsError(str(error)) from None
+    if ACTIONS in row:
+        decoded_actions(row[ACTIONS])
+    return row
+
+
+_NAMES = {str: "a text", int: "an integer", bool: "true or false", dict: "an object"}
+
+
+def decoded_actions(text: object) -> list[int]:
+    """Return the actions of a row.
+
+    Raises:
+        ResultsError: They are none.
+    """
+    try:
+        actions = list(base64.b64decode(str(text), validate=True))
+    except binascii.Error as error:
+        raise ResultsError(f"actions are Base64: {error}") from None
+    if not isinstance(text, str) or any(action >= NUM_ACTIONS for action in actions):
+        raise ResultsError(f"actions are bytes below {NUM_ACTIONS}, as Base64")
+    return actions
+
+
+def row_playthrough(row: Mapping[str, Any]) -> Playthrough:
+    """Return the game of a row as a playthrough, replayed by the rules.
+
+    Raises:
+        ResultsError: The row holds no actions, or its game is not the one that it tells of.
+        qv_env.PlaythroughError: The rules refuse an action.
+    """
+    if not isinstance(row.get(ACTIONS), str):
+        raise ResultsError(f"the game of {row['player']} on {row['code']} was not recorded")
+    game = Playthrough.from_actions(
+        decoded_actions(row[ACTIONS]),
+        deal=str(row["code"]),
+        player=str(row["player"]),
+        extra={
+            "settings": row["settings"],
+            "seed": int(row["seed"]),
+            "truncated": bool(row["truncated"]),
+        },
+    )
+    for key, value in (("score", game.score), ("won", game.won), ("steps", len(game.actions))):
+        if row[key] != value:
+            raise ResultsError(
+                f"the game of {row['player']} on {row['code']} leads to {key} {value},"
+                f" the row says {row[key]}"
+            )
+    return game
+
+
+# ---------------------------------------------------------------------------------------- files
+
+
+def sorted_rows(
+    rows: Iterable[dict[str, Any]], players: Sequence[str], seeds: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return rows in the order of files: by player, seed and deal.
+
+    Args:
+        rows: The rows.
+        players: The players' names, in order.
+        seeds: The seeds, in order.
+    """
+    place_of_player = {name: k for k, name in enumerate(players)}
+    place_of_seed = {seed: k for k, seed in enumerate(seeds)}
+    return sorted(
+        rows,
+        key=lambda row: (place_of_player[row["player"]], place_of_seed[row["seed"]], row["index"]),
+    )
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a file of rows, whole or not at all; the same rows give the same bytes.
+
+    Args:
+        path: The file; compressed where its name ends in ``.gz``.
+        rows: The rows, in the order of files.
+    """
+    content = "".join(map(row_line, rows)).encode("utf-8")
+    if path.suffix == ".gz":
+        buffer = io.BytesIO()
+        with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
+            file.write(content)
+        content = buffer.getvalue()
+    write_bytes(path, content)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read and check the rows of a file.
+
+    Raises:
+        ResultsError: A line is no row; the message names file and line.
+        OSError: The file cannot be read.
+    """
+    content = path.read_bytes()
+    try:
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8")
+    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path}: {error}") from None
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line:
+            try:
+                rows.append(parse_row(line))
+            except ResultsError as error:
+                raise ResultsError(f"{path}, line {number}: {error}") from None
+    return rows
+
+
+def results_file(path: Path) -> Path:
+    """Return the file of results that a path names: itself, or the one of a finished folder.
+
+    Raises:
+        ResultsError: The folder has no results, or unfinished ones.
+        FileNotFoundError: There is nothing at the path.
+    """
+    if not path.is_dir():
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file or folder")
+        return path
+    for name in (RESULTS, RESULTS + ".gz"):
+        if (path / name).is_file():
+            if not (path / SUMMARY).is_file():
+                raise ResultsError(
+                    f"{path} is not finished; to go on: python -m agents.benchmark --resume"
+                    f" --out {path}"
+                )
+            return path / name
+    raise ResultsError(f"{path} holds no {RESULTS}")
+
+
+def read_results(path: str | Path) -> pd.DataFrame:
+    """Read the results of a file or of a benchmark's folder.
+
+    Args:
+        path: A ``.jsonl`` or ``.jsonl.gz`` file, or a folder that has ``results.jsonl``.
+
+    Returns:
+        The rows, checked: columns ``COLUMNS``, and ``actions`` where there are any.
+        ``attrs["cpu_seconds"]`` has the CPU seconds a deal of each player, where they are known.
+
+    Raises:
+        ResultsError: There are no results, or not whole ones; the message says where and why.
+        OSError: The file cannot be read.
+    """
+    file = results_file(Path(path))
+    frame = frame_of(read_rows(file))
+    try:
+        check_frame(frame)
+    except ResultsError as error:
+        raise ResultsError(f"{file}: {error}") from None
+    frame.attrs["cpu_seconds"] = _times_beside(file)
+    return frame
+
+
+def _times_beside(file: Path) -> dict[str, float]:
+    """The CPU seconds a deal of each player that a description beside a file of rows knows.
+
+    That is the summary of a benchmark's folder, or ``NAME.json`` beside ``NAME.jsonl.gz``.
+    """
+    name = file.name.removesuffix(".gz").removesuffix(".jsonl")
+    beside = file.parent / (SUMMARY if file.name.startswith(RESULTS) else f"{name}.json")
+    try:
+        said = json.loads(beside.read_text(encoding="utf-8"))
+        times = {entry["player"]: entry["cpu_seconds_per_deal"]
+                 for entry in said.get("players", [said])}  # fmt: skip
+        return {str(name): float(time) for name, time in times.items() if time is not None}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as a table: ``COLUMNS``, and ``actions`` where a row has them."""
+    columns = [*COLUMNS, ACTIONS] if any(ACTIONS in row for row in rows) else list(COLUMNS)
+    return pd.DataFrame(list(rows), columns=columns)
+
+
+def check_frame(frame: pd.DataFrame) -> None:
+    """See that rows are whole: one suite, and each player on all deals with all of its seeds.
+
+    Raises:
+        ResultsError: They are not; the message says what is missing or there twice.
+    """
+    if frame.empty:
+        raise ResultsError("there are no rows")
+    names = frame["suite"].unique()
+    if len(names) != 1:
+        raise ResultsError(f"rows of several suites: {', '.join(map(str, names))}")
+    numbers = suite(names[0]).tolist() if names[0] in SUITE_SIZES else None
+    deals: dict[int, int] = {}
+    for index, deal in zip(frame["index"].tolist(), frame["deal"].tolist(), strict=True):
+        known = deals.setdefault(index, deal)
+        if known != deal:
+            raise ResultsError(f"place {index} holds deal {deal_code(known)} and {deal_code(deal)}")
+        if numbers is not None and (index >= len(numbers) or numbers[index] != deal):
+            raise ResultsError(f"deal {deal_code(deal)} is not the {index + 1}th of {names[0]}")
+    if len(set(deals.values())) != len(deals):
+        (deal, _), *_ = Counter(deals.values()).most_common(1)
+        raise ResultsError(f"deal {deal_code(deal)} has two places")
+    for player, rows in frame.groupby("player", sort=False):
+        for column in ("settings", "environment"):
+            said = {json.dumps(value, sort_keys=True) for value in rows[column]}
+            if len(said) != 1:
+                raise ResultsError(f"{player} has rows of several {column}: {sorted(said)}")
+        for seed, games in rows.groupby("seed", sort=False):
+            times = Counter(games["index"].tolist())
+            (index, most), *_ = times.most_common(1)
+            if most > 1:
+                raise ResultsError(
+                    f"{player} has {most} rows of deal {deal_code(deals[index])}, seed {seed}"
+                )
+            missing = [index for index in deals if index not in times]
+            if missing:
+                raise ResultsError(
+                    f"{player} has {len(times):,} of {len(deals):,} deals with seed {seed};"
+                    f" {deal_code(deals[missing[0]])} is missing"
+                )
+
+
+# ---------------------------------------------------------------------------------- comparisons
+
+
+def game_settings(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an environment makes the game: results that differ in it do not compare.
+
+    What a player sees is not part of it.
+    """
+    return {
+        "environment": environment.get("id", ENV_ID),
+        "step limit": environment.get("max_episode_steps"),
+        "take-backs": bool(environment.get("take_back", True)),
+    }
+
+
+def information_text(environment: Mapping[str, Any]) -> str:
+    """Say what a player sees: ``what lies open``, or more."""
+    if environment.get("stock_visible"):
+        return "the stock's order, too"
+    if environment.get("memory"):
+        return "what lies open, and all seen before"
+    return "what lies open"

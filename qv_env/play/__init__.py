@@ -1,0 +1,1 @@
+"""The table for people: the game with undo, the terminal, the server and its page."""

@@ -1,0 +1,345 @@
+"""Recording: the games that an environment plays become playthrough files.
+
+``RecordPlaythrough`` goes around a single environment, ``RecordPlaythroughVector`` around the
+native batch; both take any of our keywords, deals and decks. Files are whole or not there, and
+numbered in the order in which games end. A number that is taken is passed over, so several runs
+and several processes can share a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from qv_env.cards import NUM_CARDS
+from qv_env.env import Observation, QuaranteVoleursEnv, code_of
+from qv_env.files import write_bytes
+from qv_env.playthroughs.playthrough import PathLike, Playthrough, PlaythroughError
+from qv_env.rules import CARDS_PER_COLUMN, COLUMN_CARDS, Game
+from qv_env.vector import QuaranteVoleursVectorEnv
+
+Pairs: TypeAlias = "Sequence[tuple[int, float]]"
+
+
+def deck_of_start(game: Game) -> list[int]:
+    """Return the deck (104 cards, 0..51) of a game in which nothing was played yet."""
+    deck = np.empty(NUM_CARDS, dtype=np.uint8)
+    deck[:COLUMN_CARDS] = game["columns"][:, :CARDS_PER_COLUMN].T.ravel()
+    deck[COLUMN_CARDS:] = game["stock"][::-1]
+    return [int(card) - 1 for card in deck]
+
+
+def write_numbered(playthrough: Playthrough, folder: PathLike, prefix: str, number: int) -> int:
+    """Write a playthrough as ``PREFIX-NNNNNN.json`` into a folder, under a number nobody has taken.
+
+    Args:
+        playthrough: The game.
+        folder: Where to; it exists.
+        prefix: What names start with.
+        number: The first number that is tried.
+
+    Returns:
+        The number that the file has.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    temporary = Path(folder) / f".{prefix}.{secrets.token_hex(8)}.tmp"
+    write_bytes(temporary, playthrough.text().encode())
+    try:
+        while True:
+            path = Path(folder) / f"{prefix}-{number:06d}.json"
+            try:
+                os.link(temporary, path)  # unlike a renaming, this fails where there is a file
+            except FileExistsError:
+                number += 1
+            except OSError:  # a file system without links: take the name first, then fill it
+                if path.exists():
+                    number += 1
+                    continue
+                path.touch(exist_ok=False)
+                os.replace(temporary, path)
+                return number
+            else:
+                return number
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class _Tape:
+    """What is recorded of one game while it runs.
+
+    Args:
+        deal: The deal's code, or "" for an explicit deck.
+        game: The game as it starts.
+    """
+
+    def __init__(self, deal: str, game: Game) -> None:
+        self._deal = deal
+        self._deck = None if deal else deck_of_start(game)
+        self._actions: list[int] = []
+        self._values: list[float | None] = []
+        self._likeliest: list[Pairs | None] = []
+
+    def append(self, action: int, value: float | None, likeliest: Pairs | None) -> None:
+        self._actions.append(action)
+        self._values.append(value)
+        self._likeliest.append(likeliest)
+
+    def playthrough(self, player: str, score: int, extra: dict[str, Any]) -> Playthrough:
+        """The game so far; thoughts are kept where there are some for every action."""
+        values = [value for value in self._values if value is not None]
+        likeliest = [pairs for pairs in self._likeliest if pairs is not None]
+        steps = len(self._actions)
+        playthrough = Playthrough.from_actions(
+            self._actions,
+            deal=self._deal or None,
+            deck=self._deck,
+            player=player,
+            values=values if steps and len(values) == steps else None,
+            likeliest=likeliest if steps and len(likeliest) == steps else None,
+            extra=extra,
+        )
+        if playthrough.score != score:
+            raise PlaythroughError(
+                f"the actions that were recorded lead to score {playthrough.score}, the game to"
+                f" {score}: a wrapper inside the recording one changes actions"
+            )
+        return playthrough
+
+
+class _Writer:
+    """Counts games as they end and writes those that are to be kept."""
+
+    def __init__(self, folder: PathLike, every: int, prefix: str, player: str) -> None:
+        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
+            raise ValueError(f"every is a positive integer, not {every!r}")
+        if not prefix or prefix != os.path.basename(prefix) or prefix.startswith("."):
+            raise ValueError(f"prefix is the start of a file's name, not {prefix!r}")
+        if not isinstance(player, str):
+            raise ValueError(f"player is a text, not {player!r}")
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._every, self._prefix, self._player = int(every), prefix, player
+        self._ended = 0  # games
+        self._number = 1  # of the next file, unless it is taken
+
+    def ended(self, tape: _Tape, score: int, truncated: bool) -> None:
+        """Take note of a game that ended."""
+        self._ended += 1
+        if (self._ended - 1) % self._every:
+            return
+        extra = {"episode": self._ended, "truncated": truncated}
+        playthrough = tape.playthrough(self._player, score, extra)
+        self._number = 1 + write_numbered(playthrough, self._folder, self._prefix, self._number)
+
+
+class RecordPlaythrough(
+    gym.Wrapper[Observation, np.int64, Observation, np.int64], gym.utils.RecordConstructorArgs
+):
+    """Writes a playthrough file of every game that ends, or of every n-th.
+
+    A game ends when the environment says so (terminated or truncated); one that is given up by
+    a reset is not written. Put it around what ``gym.make`` returns, so that it sees the limit,
+    and inside of wrappers that change actions. Refused actions are no moves and are not recorded.
+
+    Args:
+        env: A ``QuaranteVoleurs-v0``, wrapped or not.
+        folder: Where files go; made where it is missing.
+        every: Write the first game and each ``every``-th after it.
+        prefix: Files are ``PREFIX-000001.json`` and so on.
+        player: Who plays, for the files.
+
+    Raises:
+        TypeError: The environment is not one of ours.
+        ValueError: An argument has a value that it cannot have.
+        OSError: The folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Observation, np.int64],
+        folder: PathLike,
+        every: int = 1,
+        prefix: str = "game",
+        player: str = "",
+    ) -> None:
+        gym.utils.RecordConstructorArgs.__init__(
+            self, folder=os.fspath(folder), every=every, prefix=prefix, player=player
+        )
+        super().__init__(env)
+        if not isinstance(env.unwrapped, QuaranteVoleursEnv):
+            raise TypeError(
+                f"only games of QuaranteVoleurs-v0 are recorded, not of {env.unwrapped}"
+            )
+        self._writer = _Writer(folder, every, prefix, player)
+        self._tape: _Tape | None = None
+        self._thought: tuple[float | None, Pairs | None] = (None, None)
+
+    def note(self, value: float | None = None, likeliest: Pairs | None = None) -> None:
+        """Record what the player thinks before its next action; kept if noted at every step.
+
+        Args:
+            value: Its value estimate.
+            likeliest: (action, probability) pairs, the likeliest first.
+        """
+        self._thought = value, likeliest
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start a new game; see the environment."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        game = self.unwrapped
+        assert isinstance(game, QuaranteVoleursEnv)
+        self._tape = _Tape(info["deal"], game._states[0])
+        self._thought = None, None
+        return observation, info
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one action; see the environment. Writes the file when the game ends.
+
+        Raises:
+            OSError: The file cannot be written; the step has been taken.
+        """
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        tape, thought = self._tape, self._thought
+        self._thought = None, None
+        if tape is not None:
+            if not info["refusal"]:
+                tape.append(int(action), *thought)
+            if terminated or truncated:
+                self._tape = None
+                self._writer.ended(tape, info["score"], bool(truncated and not terminated))
+        return observation, float(reward), terminated, truncated, info
+
+
+class RecordPlaythroughVector(
+    gym.vector.VectorWrapper[Observation, np.ndarray, Observation, np.ndarray, np.ndarray],
+    gym.utils.RecordConstructorArgs,
+):
+    """Writes a playthrough file of every game of a batch that ends, or of every n-th.
+
+    In every autoreset mode; for Gymnasium's own vector environments, wrap the single ones in
+    :class:`RecordPlaythrough` instead. A game that is given up by a reset is not written, refused
+    actions are not recorded.
+
+    Args:
+        env: A ``QuaranteVoleursVectorEnv``, wrapped or not.
+        folder: Where files go; made where it is missing.
+        every: Write the first game and each ``every``-th after it, counted over the whole batch.
+        prefix: Files are ``PREFIX-000001.json`` and so on.
+        player: Who plays, for the files.
+
+    Raises:
+        TypeError: The environment is not the native batch.
+        ValueError: An argument has a value that it cannot have.
+        OSError: The folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        env: gym.vector.VectorEnv[Observation, np.ndarray, np.ndarray],
+        folder: PathLike,
+        every: int = 1,
+        prefix: str = "game",
+        player: str = "",
+    ) -> None:
+        gym.utils.RecordConstructorArgs.__init__(
+            self, folder=os.fspath(folder), every=every, prefix=prefix, player=player
+        )
+        super().__init__(env)
+        if not isinstance(env.unwrapped, QuaranteVoleursVectorEnv):
+            raise TypeError(
+                f"only the batch QuaranteVoleursVectorEnv is recorded, not {env.unwrapped}; put"
+                " RecordPlaythrough around the single environments"
+            )
+        self._games = env.unwrapped
+        self._writer = _Writer(folder, every, prefix, player)
+        self._tapes: list[_Tape | None] = [None] * env.num_envs
+        self._forget_thoughts()
+
+    def _forget_thoughts(self) -> None:
+        self._noted_values: np.ndarray | None = None
+        self._noted_likeliest: Sequence[Pairs] | None = None
+
+    def note(
+        self,
+        values: Sequence[float] | np.ndarray | None = None,
+        likeliest: Sequence[Pairs] | None = None,
+    ) -> None:
+        """Record what the players think before their next actions; kept if noted at every step.
+
+        Args:
+            values: Per game the value estimate, (num_envs,).
+            likeliest: Per game (action, probability) pairs, the likeliest first.
+
+        Raises:
+            ValueError: There is not one entry a game.
+        """
+        for name, given in (("values", values), ("likeliest", likeliest)):
+            if given is not None and len(given) != self.num_envs:
+                raise ValueError(f"{name} has {len(given)} entries for {self.num_envs} games")
+        self._noted_values = None if values is None else np.array(values, dtype=np.float64)
+        self._noted_likeliest = likeliest
+
+    def action_masks(self) -> np.ndarray:
+        """Return which actions are legal now; see the environment."""
+        return self._games.action_masks()
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start new games; see the environment."""
+        observation, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        for i in np.flatnonzero(infos["_deal"]).tolist():
+            self._begin(i, infos)
+        self._forget_thoughts()
+        return observation, infos
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Take one action in every game; see the environment. Writes files of games that end.
+
+        Raises:
+            OSError: A file cannot be written; the step has been taken.
+        """
+        observation, rewards, terminations, truncations, infos = self.env.step(actions)
+        values, likeliest = self._noted_values, self._noted_likeliest
+        self._forget_thoughts()
+        ended = terminations | truncations
+        refusals, scores = infos["refusal"], infos["score"]
+        final = infos.get("final_info")
+        taken = np.asarray(actions).tolist()
+        for i, tape in enumerate(self._tapes):
+            if tape is None:  # the game had ended: this was its reset, not a step
+                self._begin(i, infos)
+                continue
+            last = final if final is not None and ended[i] else None
+            if not (refusals if last is None else last["refusal"])[i]:
+                tape.append(
+                    taken[i],
+                    None if values is None else float(values[i]),
+                    None if likeliest is None else likeliest[i],
+                )
+            if ended[i]:
+                self._tapes[i] = None
+                score = int((scores if last is None else last["score"])[i])
+                self._writer.ended(tape, score, bool(truncations[i] and not terminations[i]))
+                if self._games.autoreset_mode == AutoresetMode.SAME_STEP:
+                    self._begin(i, infos)
+        return observation, rewards, terminations, truncations, infos
+
+    def _begin(self, i: int, infos: dict[str, Any]) -> None:
+        self._tapes[i] = _Tape(code_of(int(infos["deal"][i])), self._games._arrays.states[i])

@@ -1,0 +1,259 @@
+"""Playthroughs as one self-contained page: it opens from the disk, without a network.
+
+The rules stay in Python. The page gets the first position and, per step, which card went from which
+pile to which, what that scored and what it is called; it moves cards and knows no rules.
+
+All that a file says is embedded as JSON in a block that is no script, with every ``<``, ``>`` and
+``&`` escaped, and set as text by the page. A content security policy allows the page's own script
+and style, by their hashes, and nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qv_env import render
+from qv_env.actions import ACTION_NAMES, COLUMN, DRAW, FOUNDATION, MOVES, STOCK, WASTE
+from qv_env.cards import NUM_SUITS, SUIT_LETTERS, card_text
+from qv_env.playthroughs.playthrough import Likeliest, Playthrough, states
+from qv_env.playthroughs.show import SPEEDS, STEPS_PER_SECOND
+from qv_env.render.art import art_json
+from qv_env.render.layout import LastMove, last_move, layout_json
+from qv_env.rules import Game, attempt, column_top, foundation_top, waste_top
+
+STATIC = Path(__file__).parent / "static"
+_STYLES = (render.STATIC / "page.css", render.STATIC / "table.css", STATIC / "viewer.css")
+_SCRIPTS = (render.STATIC / "table.js", STATIC / "viewer.js")
+
+_MAX_TEXT = 2000  # characters of a free text that the page shows
+
+
+class DifferentDealsError(ValueError):
+    """Two playthroughs that are to be shown side by side are not of the same deal."""
+
+
+def check_same_deal(one: Playthrough, other: Playthrough) -> None:
+    """Raise a DifferentDealsError where two playthroughs do not start with the same cards."""
+    if not np.array_equal(one.start(), other.start()):
+        raise DifferentDealsError(
+            "side by side stand games of one deal, not of"
+            f" {one.deal or 'an explicit deck'} and {other.deal or 'an explicit deck'}"
+        )
+
+
+def aligned(one: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the moments of two games of one deal, so that both draw at the same moments.
+
+    Between two draws the game with fewer moves waits for the other one.
+
+    Args:
+        one: The first game's actions.
+        other: The second game's.
+
+    Returns:
+        Per moment how many steps of each have been taken, from (0, 0) to all of both.
+    """
+    moments = [(0, 0)]
+    # Where each stretch ends: before the next draw, or with the game. A game out of draws waits.
+    stretches = [_stretches(one), _stretches(other)]
+    for k in range(max(map(len, stretches))):
+        (a, a_end), (b, b_end) = (s[k] if k < len(s) else (s[-1][1],) * 2 for s in stretches)
+        moments += [
+            (min(a + i, a_end), min(b + i, b_end)) for i in range(1, max(a_end - a, b_end - b) + 1)
+        ]
+    return moments
+
+
+def _stretches(actions: Sequence[int]) -> list[tuple[int, int]]:
+    """A game's stretches, as steps taken before and after; each but the first starts by a draw."""
+    cuts = [0, *(i for i, action in enumerate(actions) if action == DRAW), len(actions)]
+    return list(pairwise(cuts))
+
+
+def pile_name(kind: int, index: int) -> str:
+    """Return a pile's name: ``stock``, ``w``, ``c1`` .. ``c10``, ``f1`` .. ``f8``."""
+    if kind in (STOCK, WASTE):
+        return "stock" if kind == STOCK else "w"
+    return f"{'c' if kind == COLUMN else 'f'}{index + 1}"
+
+
+def view_of(game: Game) -> dict[str, Any]:
+    """Return what lies open, with the keys of ``Game.view`` that ``table.js`` draws."""
+    tops = [int(foundation_top(game, f)) for f in range(len(game["foundations"]))]
+    return {
+        "columns": [
+            [card_text(int(card) - 1) for card in column[:height]]
+            for column, height in zip(game["columns"], game["heights"], strict=True)
+        ],
+        "foundations": [
+            {
+                "suit": SUIT_LETTERS[f % NUM_SUITS],
+                "cards": int(game["foundations"][f]),
+                "top": card_text(top - 1) if top else "",
+            }
+            for f, top in enumerate(tops)
+        ],
+        "waste": [card_text(int(card) - 1) for card in game["waste"][: game["waste_size"]]],
+        "stock": int(game["stock_size"]),
+        "score": int(game["score"]),
+        "moves": int(game["moves"]),
+    }
+
+
+def game_data(playthrough: Playthrough, title: str = "") -> dict[str, Any]:
+    """Return a playthrough as the page wants it: JSON's lists, numbers and strings.
+
+    Args:
+        playthrough: The game.
+        title: What it is called besides its player's name, such as a file's name.
+
+    Returns:
+        Keys ``title``, ``player``, ``deal`` ("" for an explicit deck), ``score``, ``won``,
+        ``start`` (a view), ``moves`` (per step source, target, card, points, score, name),
+        ``values`` and ``likeliest`` (per step [name, probability, source, target], the piles
+        null where the rules refuse the action; null where nothing was recorded), and ``notes``,
+        the file's further keys as pairs of texts.
+    """
+    positions = [state[0] for state in states(playthrough)]
+    moves: list[list[Any]] = []
+    for step, (before, after) in zip(playthrough.steps(), pairwise(positions), strict=True):
+        move = last_move(before, after)
+        assert move is not None  # a playthrough holds legal actions only
+        moves.append([*_piles(move), _card_at(after, move), step.points, step.score, step.name])
+    likeliest = None
+    if playthrough.likeliest is not None:
+        likeliest = [
+            _thoughts(game, pairs)
+            for game, pairs in zip(positions[:-1], playthrough.likeliest, strict=True)
+        ]
+    return {
+        "title": title[:_MAX_TEXT],
+        "player": playthrough.player[:_MAX_TEXT],
+        "deal": playthrough.deal or "",
+        "score": playthrough.score,
+        "won": playthrough.won,
+        "start": view_of(positions[0]),
+        "moves": moves,
+        "values": playthrough.values,
+        "likeliest": likeliest,
+        "notes": [[key[:100], _note(value)] for key, value in list(playthrough.extra.items())[:40]],
+    }
+
+
+def _piles(move: LastMove) -> tuple[str, str]:
+    return (
+        pile_name(move.source, move.source_index),
+        pile_name(move.target, move.target_index),
+    )
+
+
+def _card_at(game: Game, move: LastMove) -> str:
+    """The card that a move brought to its target."""
+    if move.target == WASTE:
+        card = waste_top(game)
+    elif move.target == FOUNDATION:
+        card = foundation_top(game, move.target_index)
+    else:
+        card = column_top(game, move.target_index)
+    return card_text(int(card) - 1)
+
+
+def _thoughts(game: Game, pairs: Likeliest) -> list[list[Any]]:
+    """A player's likeliest actions: name, probability, and the piles they go from and to."""
+    thoughts: list[list[Any]] = []
+    for action, probability in pairs:
+        source: str | None = pile_name(MOVES[action].source, MOVES[action].source_index)
+        target: str | None = pile_name(MOVES[action].target, MOVES[action].target_index)
+        # The rules choose the foundation; a player may also have thought of what they refuse.
+        copied = np.array([game], dtype=game.dtype)
+        attempt(copied[0], action)
+        move = last_move(game, copied[0])
+        source, target = (None, None) if move is None else _piles(move)
+        thoughts.append([ACTION_NAMES[action], round(probability, 4), source, target])
+    return thoughts
+
+
+def _note(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
+
+
+# -------------------------------------------------------------------------------------- the page
+
+
+def viewer_page(
+    playthrough: Playthrough,
+    other: Playthrough | None = None,
+    titles: Sequence[str] = ("", ""),
+    speed: float = STEPS_PER_SECOND,
+    step: int = 0,
+) -> str:
+    """Return the page: HTML that needs no other file.
+
+    Args:
+        playthrough: The game.
+        other: A second one of the same deal, to stand beside it.
+        titles: What the games are called besides their players' names.
+        speed: Steps per second that it begins with.
+        step: The step that it begins at, 0 the deal; of two games a moment, see ``aligned``.
+
+    Raises:
+        DifferentDealsError: The two are not of the same deal.
+        ValueError: The game has no such step.
+    """
+    games = [game_data(playthrough, titles[0])]
+    moments: list[tuple[int, int]] | None = None
+    if other is not None:
+        check_same_deal(playthrough, other)
+        games.append(game_data(other, titles[1]))
+        moments = aligned(playthrough.actions, other.actions)
+    last = len(playthrough.actions) if moments is None else len(moments) - 1
+    if not 0 <= step <= last:
+        raise ValueError(f"there is no step {step}; the last one is {last}")
+    style = "\n".join(path.read_text(encoding="utf-8") for path in _STYLES)
+    script = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS)
+    content = {
+        "games": games,
+        "moments": moments,
+        "layout": layout_json(),
+        "art": art_json(),
+        "speeds": sorted({*SPEEDS, float(speed)}),
+        "speed": float(speed),
+        "step": step,
+    }
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)};"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    parts = {"policy": policy, "style": style, "script": script, "data": embedded_json(content)}
+    template = (STATIC / "viewer.html").read_text(encoding="utf-8")
+    # All at once: what one part holds is never taken for the place of another.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+_ESCAPED = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def embedded_json(value: Any) -> str:
+    """Return JSON that no HTML parser takes for markup, whatever texts it holds.
+
+    Characters with a meaning there are written as JSON's escapes, so it is the same value; lone
+    surrogates are as well, since UTF-8 has none.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text.translate(_ESCAPED)

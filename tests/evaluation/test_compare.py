@@ -1,0 +1,312 @@
+"""Results compared: what is refused, the figures, the plots and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from agents.compare import main
+from agents.players import make_player
+from qv_env.evaluation.benchmark import run_benchmark
+from qv_env.evaluation.comparison import Comparison, differences, load_results
+from qv_env.evaluation.players.greedy import GreedyPlayer
+from qv_env.evaluation.reports.benchmark import write_results
+from qv_env.evaluation.reports.comparison import read_runs
+from qv_env.evaluation.results import ResultsError, read_results, write_rows
+from qv_env.evaluation.stats import (
+    clustered_proportion_interval,
+    interquartile_mean,
+    paired_difference,
+    paired_wins,
+    student_interval,
+)
+from tests.browser import wait_until
+
+
+def played(folder, deals="0:12", seeds=(0,), steps=500, record=False, **players):
+    """Results in a folder; players by label, each a name or a Player."""
+    low, high = map(int, deals.split(":"))
+    made = {
+        label: make_player(player) if isinstance(player, str) else player
+        for label, player in players.items()
+    }
+    frame = run_benchmark(
+        made, range(low, high), deals, seeds=seeds, max_episode_steps=steps, record=record
+    )
+    write_results(folder, frame)
+    return folder
+
+
+class _NoTakeBack(GreedyPlayer):
+    def __init__(self):
+        super().__init__()
+        self.env_kwargs = {"observation": "cards", "take_back": False}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    played(folder / "a", random="random", greedy="greedy", record=True)
+    played(folder / "b", seeds=(1, 2), other="random")
+    return folder
+
+
+# --------------------------------------------------------------------------------- what compares
+
+
+def test_results_of_the_same_deals_go_together(results):
+    frame = load_results([results / "a", results / "b"])
+    assert list(dict.fromkeys(frame["player"])) == ["random", "greedy", "other"]
+    assert len(frame) == 48
+    assert set(frame.attrs["cpu_seconds"]) == {"random", "greedy", "other"}
+    assert frame.attrs["notes"] == []
+
+
+def test_a_player_in_two_files_is_told_apart(results, tmp_path):
+    packed = tmp_path / "packed.jsonl.gz"
+    write_rows(packed, read_results(results / "a").to_dict("records"))
+    frame = load_results([results / "a", packed])
+    names = [
+        f"{name} ({path})" for path in (results / "a", packed) for name in ("random", "greedy")
+    ]
+    assert list(dict.fromkeys(frame["player"])) == names
+    with pytest.raises(ResultsError, match="there twice"):
+        load_results([packed, packed])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deals": "0:11"}, r"suite: 0:12 in .*/a, 0:11 in .*/c; deals: 1 of 12 only in .*/a \("),
+        ({"deals": "1:13"}, r"1 of 12 only in .*/a \(FT1-N-AAAAAAA\), 1 of 12 only in .*/c \(F"),
+        ({"steps": 50}, r"step limit: 500 in random of .*/a and 1 more, 50 in x of .*/c"),
+        (
+            {"x": _NoTakeBack()},
+            r"take-backs: allowed in random of .*/a and 1 more, not allowed in x of .*/c",
+        ),
+    ],
+)
+def test_results_that_differ_are_refused_and_named(results, tmp_path, options, message):
+    other = played(tmp_path / "c", **{"x": "greedy", **options})
+    with pytest.raises(ResultsError, match="do not compare: .*" + message):
+        load_results([results / "a", other])
+    with pytest.raises(SystemExit) as stopped:
+        main([str(results / "a"), str(other)])
+    assert stopped.value.code == 2
+
+
+def test_other_versions_of_the_environment_are_refused(results):
+    frame = read_results(results / "a")
+    newer = frame.assign(environment=[{**e, "id": "QuaranteVoleurs-v1"} for e in frame.environment])
+    assert differences({"a": frame, "b": newer})["environment"] == (
+        "environment: QuaranteVoleurs-v0 in random of a and 1 more,"
+        " QuaranteVoleurs-v1 in random of b and 1 more"
+    )
+    assert differences({"a": frame, "b": frame}) == {}
+
+
+def test_what_is_allowed_may_differ_and_is_said(results, tmp_path, capsys):
+    other = played(tmp_path / "c", steps=50, x="greedy")
+    out = tmp_path / "out"
+    arguments = [str(results / "a"), str(other), "--allow", "step-limit", "--out", str(out)]
+    assert main(arguments) == 0
+    assert "These results differ in step limit: 500" in (out / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:-1], "greedy has 11 of 12 deals with seed 0; FT1-N-AAAAAAL is missing"),
+        (lambda rows: [*rows, rows[0]], "random has 2 rows of deal FT1-N-AAAAAAA, seed 0"),
+        (lambda rows: [*rows[:-1], {**rows[-1], "suite": "x"}], "several suites: 0:12, x"),
+        (
+            lambda rows: [*rows[:-1], {**rows[-1], "settings": {"a": 1}}],
+            "greedy has rows of several settings",
+        ),
+        (lambda rows: [{**row, "suite": "dev-200"} for row in rows], "is not the 1th of dev-200"),
+        (lambda rows: [], "there are no rows"),
+        (lambda rows: [{**rows[0], "score": "9"}], "line 1: score is an integer, not '9'"),
+        (lambda rows: [{**rows[0], "score": 1361}], "line 1: score is in 0..1360, not 1361"),
+        (lambda rows: [{**rows[0], "won": 1}], "line 1: won is true or false"),
+        (lambda rows: [{**rows[0], "code": "FT1-N-AAAAAAB"}], "is not that of deal 0"),
+        (lambda rows: [{**rows[0], "actions": "wg=="}], "actions are bytes below 192"),
+        (lambda rows: [{**rows[0], "extra": 1}], "unknown key 'extra'"),
+    ],
+)
+def test_files_that_are_not_whole_are_refused(results, tmp_path, change, message):
+    path = tmp_path / "rows.jsonl"
+    write_rows(path, change(read_results(results / "a").to_dict("records")))
+    with pytest.raises(ResultsError, match=re.escape(str(path))) as refused:
+        read_results(path)
+    assert message in str(refused.value)
+
+
+def test_what_is_no_results_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        read_results(tmp_path / "none")
+    with pytest.raises(ResultsError, match=r"holds no results\.jsonl"):
+        read_results(tmp_path)
+    (tmp_path / "rows.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(ResultsError, match=r"rows\.jsonl\.gz"):
+        read_results(tmp_path / "rows.jsonl.gz")
+
+
+# ----------------------------------------------------------------------------------- the figures
+
+
+def test_pairs_are_compared_deal_by_deal(results):
+    comparison = Comparison(load_results([results / "a", results / "b"]))
+    assert [(pair.first, pair.second) for pair in comparison.pairs] == [
+        ("random", "greedy"),
+        ("random", "other"),
+        ("greedy", "other"),
+    ]
+    rows = dict(list(comparison.frame.groupby("player")))
+    other = rows["other"].groupby("deal")["score"].mean()
+    greedy = rows["greedy"].set_index("deal")["score"]
+    pair = comparison.pairs[2]
+    assert pair.score == paired_difference(greedy, other)
+    assert pair.wins == paired_wins(
+        rows["greedy"].set_index("deal")["won"], rows["other"].groupby("deal")["won"].mean()
+    )
+
+
+def test_a_baseline_is_all_that_is_compared_with(results):
+    comparison = Comparison(load_results([results / "a", results / "b"]), baseline="greedy")
+    assert [(pair.first, pair.second) for pair in comparison.pairs] == [
+        ("random", "greedy"),
+        ("other", "greedy"),
+    ]
+    with pytest.raises(ValueError, match="no player or group 'x'; there are random, greedy"):
+        Comparison(comparison.frame, baseline="x")
+
+
+def test_groups_are_one_agent(results):
+    frame = load_results([results / "a", results / "b"])
+    comparison = Comparison(frame, {"both": ["ran*", "other"]})
+    assert comparison.entries == {"both": ("random", "other"), "greedy": ("greedy",)}
+    (pair,) = comparison.pairs
+    rows = dict(list(frame.groupby("player")))
+    first = rows["random"].sort_values("index")["score"].to_numpy()
+    second = rows["other"].groupby("index")["score"].mean().to_numpy()
+    group = comparison.groups["both"]
+    assert group.runs.iqm.estimate == pytest.approx(interquartile_mean([first, second]) / 1360)
+    assert group.mean_score == student_interval([first.mean(), second.mean()])
+    assert pair.score.difference.estimate == pytest.approx(
+        ((first + second) / 2 - rows["greedy"].sort_values("index")["score"].to_numpy()).mean()
+    )
+    # One game of each deal by the first, two by the second.
+    games = comparison.games(("random", "other"), "score")
+    assert games.shape == (12, 3)
+    assert games.mean(axis=1) == pytest.approx((first + 2 * second) / 3)
+    assert group.win_rate == clustered_proportion_interval(np.zeros(12), 3)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"g": ["greedy"]}, "group 'g' has one player"),
+        ({"g": ["greedy", "x*"]}, "no player 'x\\*'; there are random, greedy, other"),
+        ({"greedy": ["random", "other"]}, "'greedy' is the name of a player"),
+    ],
+)
+def test_bad_groups_are_refused(results, groups, message):
+    with pytest.raises(ValueError, match=message):
+        Comparison(load_results([results / "a", results / "b"]), groups)
+
+
+# ------------------------------------------------------------------------------------- the files
+
+
+def curve(folder, offset=0.0, lines=3):
+    folder.mkdir(parents=True)
+    points = [
+        {"steps": 1000 * k, "seconds": 60.0 * k, "mean_score": 100 * k + offset}
+        for k in range(1, lines + 1)
+    ]
+    (folder / "evaluations.jsonl").write_text("".join(json.dumps(p) + "\n" for p in points))
+    return points
+
+
+def test_the_report_has_all_it_should(results, tmp_path, capsys):
+    one, two = curve(tmp_path / "runs" / "seed-0"), curve(tmp_path / "runs" / "seed-1", 20, 2)
+    curve(tmp_path / "alone")
+    assert read_runs([tmp_path / "runs"]) == [one, two]
+    out = tmp_path / "out"
+    inputs = [str(results / "a"), str(results / "b")]
+    learning = ["--learning", "ppo", str(tmp_path / "runs"), "--learning", "x"]
+    group = ["--group", "both", "random", "other"]
+    assert main([*inputs, *group, *learning, str(tmp_path / "alone"), "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    names = {path.name for path in out.iterdir()}
+    pictures = {"scores.png", "profile.png", "pair-1.png", "effort.png", "learning.png"}
+    assert names == {"report.html", "report.md", "comparison.json"} | pictures
+    for name in pictures:
+        assert (out / name).read_bytes().startswith(b"\x89PNG\r\n")
+    figures = json.loads((out / "comparison.json").read_text())
+    comparison = Comparison(load_results(inputs), {"both": ["random", "other"]})
+    assert figures == json.loads(json.dumps(comparison.to_dict()))
+    markdown = (out / "report.md").read_text()
+    for text in ("both - greedy", "random sees what lies open.", "--group both random other"):
+        assert text in markdown
+    assert "both - greedy" in printed
+    assert f"report: {out / 'report.html'}" in printed
+
+
+def test_names_stay_texts(tmp_path):
+    name = "<script>alert(1)</script>|$x$"
+    played(tmp_path / "a", **{name: "greedy", "b": "random"}, record=True)
+    assert main([str(tmp_path / "a"), "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "RESULTS"),
+        (["none"], "none: no such file or folder"),
+        (["a", "--group", "g"], "'g' stands alone"),
+        (["a", "--learning", "g", "a"], "a holds no evaluations.jsonl"),
+        (["a", "--baseline", "x"], "no player or group 'x'"),
+        (["a", "--allow", "suite"], "invalid choice"),
+    ],
+)
+def test_bad_requests_are_refused_in_one_line(results, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(results)
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+def test_bad_evaluations_are_refused(tmp_path):
+    (tmp_path / "evaluations.jsonl").write_text('{"steps": 1, "seconds": 2, "mean_score": 3}\n{}\n')
+    with pytest.raises(ResultsError, match=r"evaluations\.jsonl, line 2: no evaluation"):
+        read_runs([tmp_path])
+
+
+def test_scores_lead_to_their_games(results, tmp_path, open_page):
+    out = tmp_path / "out"
+    assert main([str(results / "a"), "--out", str(out)]) == 0
+    frame = pd.DataFrame(read_results(results / "a"))
+    row = frame[(frame["player"] == "greedy") & (frame["index"] == 3)].iloc[0]
+    page = open_page(out / "report.html", allowed=("file:", "data:", "blob:"))
+    assert page.locator("#viewer").is_hidden()
+    page.click(f"tr:has-text('{row['code']}') td:nth-child(4) a")
+    frame = page.frame_locator("#viewer iframe")
+    frame.locator("#deal").filter(has_text=row["code"]).wait_for()
+    assert f"{row['score']} points, {row['steps']} moves" in frame.locator("body").inner_text()
+    page.go_back()
+    wait_until(page, "document.getElementById('viewer').hidden")
+    # A link to a game opens it at once.
+    page.goto((out / "report.html").as_uri() + "#game-2")
+    page.reload()
+    page.frame_locator("#viewer iframe").locator("#deal").wait_for()
