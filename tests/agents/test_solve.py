@@ -12,6 +12,7 @@ from agents.search.settings import load_settings
 from agents.search.solver import (
     WEIGHTS,
     Attempt,
+    Solution,
     changed_attempts,
     search_all,
     solve_deal,
@@ -257,7 +258,7 @@ def test_the_program_prints_and_saves_a_solution(tmp_path, capsys):
 def test_the_program_says_what_it_does_not_know(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for verdict, status in (("lost", 0), ("given up", 1)):
-        solution = module.Solution(verdict, (), (), 12, 1, 0.5)
+        solution = Solution(verdict, (), (), 12, 1, 0.5)
         monkeypatch.setattr(module, "solve_deal", lambda *_, found=solution: (found, None))
         assert main(["--deal", "21"]) == status
         assert f"FT1-N-AAAAAAV: {verdict} (12 positions" in capsys.readouterr().out
