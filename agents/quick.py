@@ -81,16 +81,16 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     players = {name: make_player(spec) for name, spec in specs.items()}
     deals = suite(options.suite)[: options.limit]
     print(f"evaluating on {len(deals):,} held-out deals of {options.suite}", flush=True)
-    frame = run_benchmark(players, deals, options.suite, seeds=[config.seed], progress=True)
+    results = run_benchmark(players, deals, options.suite, seeds=[config.seed], progress=True)
     benchmark_folder = out / "benchmark"
     limit = f" --limit {options.limit}" if options.limit else ""
     command = (
         f"python -m agents.benchmark {shlex.quote(specs[_AGENT])} {' '.join(_BASELINES)}"
         f" --suite {options.suite}{limit} --seeds {config.seed}"
     )
-    write_results(benchmark_folder, frame, command)
+    write_results(benchmark_folder, results, command)
 
-    agent_rows = frame[frame["player"] == _AGENT]
+    agent_rows = results.frame[results.frame["player"] == _AGENT]
     best = agent_rows.sort_values(["score", "index"], ascending=[False, True]).iloc[0]
     playthrough = watch(players[_AGENT], int(best["deal"]), config.seed)
     playthrough_path = out / "playthrough.json"
@@ -100,7 +100,7 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     report = write_report(
         out,
         title=f"PPO after {run.learner.steps:,} steps",
-        frame=frame,
+        results=results,
         agent=_AGENT,
         baselines=_BASELINES,
         curve=run.evaluations,

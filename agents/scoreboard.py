@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from agents.publishing.entries import _ROOT, Entry, add_results, read_entries, verify
+from agents.publishing.rows import outdated, publish
 from agents.publishing.tables import pages
 from qv_env.evaluation.workers import WorkerError
 from qv_env.files import write_text
@@ -115,12 +116,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         texts = pages(entries, root)
         if options.check:
             old = [path for path, text in texts.items() if _content(path) != text]
+            old += outdated(entries, root)
             for path in old:
                 print(f"{path} is out of date: python -m agents.scoreboard")
             return 1 if old else 0
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, text)
+            print(f"wrote {path}")
+        for path in publish(entries, root):
             print(f"wrote {path}")
     except (ValueError, OSError, WorkerError) as error:
         parser.error(" ".join(str(error).split()))

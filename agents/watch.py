@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from agents.players import FORMS, make_player
+from agents.players import PLAYERS, make_player
 from qv_env import MAX_EPISODE_STEPS, deal_code, suite
 from qv_env.deals import typed_deal
 from qv_env.evaluation.play import watch
@@ -22,7 +22,7 @@ from qv_env.evaluation.play import watch
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m agents.watch", description=__doc__)
-    parser.add_argument("player", help=FORMS)
+    parser.add_argument("player", help=PLAYERS.forms)
     parser.add_argument(
         "--deal", default=str(suite("dev-200")[0]), help="code or number (default: dev-200's first)"
     )

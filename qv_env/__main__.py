@@ -49,6 +49,13 @@ _SIGINT, _SIGPIPE = 2, 13
 _MAX_SPEED = 1000.0
 
 
+# Commands that need the extra "evaluation".
+_EVALUATION = {
+    "benchmark": "let players play the same deals: rows, intervals, a table and a plot",
+    "compare": "compare results deal by deal, also with the published ones",
+}
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse, but what is wrong is one line."""
 
@@ -168,6 +175,9 @@ def parser() -> argparse.ArgumentParser:
     )
     check.add_argument("files", metavar="FILE", nargs="+", help="playthrough files")
     check.set_defaults(run=_check)
+
+    for name, text in _EVALUATION.items():  # whose arguments their own parsers read
+        commands.add_parser(name, help=text, add_help=False)
     return top
 
 
@@ -359,8 +369,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="qv_env.spell")
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        chosen = parser().parse_args(arguments)
+        if words and words[0] in _EVALUATION:
+            return _evaluation(words[0], words[1:])
+        chosen = parser().parse_args(words)
         status: int = chosen.run(chosen, sys.stdout)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
@@ -374,6 +387,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _drop_output()
         return _BAD_INPUT
     return status
+
+
+def _evaluation(command: str, words: Sequence[str]) -> int:
+    """Run a command of ``qv_env.evaluation``, which reads its own arguments."""
+    try:
+        from qv_env.evaluation import commands
+        from qv_env.evaluation.players import PLAYERS
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "qv_env":
+            raise
+        raise DependencyNotInstalled(
+            f"{command} needs {error.name}: pip install 'qv-env[evaluation]'"
+        ) from None
+    program = f"{PROGRAM} {command}"
+    if command == "benchmark":
+        return commands.benchmark(words, program, PLAYERS)
+    return commands.compare(words, program)
 
 
 def _drop_output() -> None:

@@ -11,21 +11,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from agents.players import make_player, player_files
+from agents.players import PLAYERS
 from qv_env import MAX_EPISODE_STEPS
-from qv_env.evaluation.benchmark import PLAN, Plan, planned
 from qv_env.evaluation.comparison import differences
+from qv_env.evaluation.players import PlayerSpec
 from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.evaluation.results import (
     SUMMARY,
+    Results,
     ResultsError,
     environment_of,
     read_results,
     result_row,
     write_rows,
 )
+from qv_env.evaluation.schedule import DESCRIPTION, Schedule, read_schedule
 from qv_env.evaluation.summary import PlayerSummary, summarize
 from qv_env.evaluation.workers import Spent, Workers
 from qv_env.files import write_json
@@ -52,19 +52,19 @@ class Entry:
     Attributes:
         path: The file of rows.
         about: What the file beside it says.
-        frame: The rows, of one player.
+        results: The rows, of one player.
         summary: Its figures.
     """
 
     path: Path
     about: Mapping[str, Any]
-    frame: pd.DataFrame
+    results: Results
     summary: PlayerSummary
 
     @property
     def suite(self) -> str:
         """The suite that was played."""
-        return str(self.frame["suite"].iloc[0])
+        return self.results.suite
 
     @property
     def is_bound(self) -> bool:
@@ -90,7 +90,7 @@ def read_entries(root: Path = _ROOT) -> list[Entry]:
     """
     entries = [_read_entry(path) for path in sorted((root / RESULTS_FOLDER).glob("*/*.jsonl.gz"))]
     for suite in SUITE_SIZES:
-        frames = {entry.path.name: entry.frame for entry in entries if entry.suite == suite}
+        frames = {entry.path.name: entry.results.frame for entry in entries if entry.suite == suite}
         found = list(differences(frames).values()) if frames else []
         if found:
             raise ResultsError(f"results of {suite} do not compare: {'; '.join(found)}")
@@ -125,23 +125,24 @@ def _read_entry(path: Path) -> Entry:
         raise ResultsError(f"{path} has no {beside.name} beside it") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ResultsError(f"{beside}: {type(error).__name__}: {error}") from None
-    frame = read_results(path)
-    check_whole_suite(path, frame)
-    players = list(frame["player"].unique())
-    if players != [about["player"]]:
-        raise ResultsError(f"{path} has rows of {', '.join(players)}, not of {about['player']}")
-    if path.parent.name != frame["suite"].iloc[0]:
-        raise ResultsError(f"{path} has rows of {frame['suite'].iloc[0]}")
-    return Entry(path, about, frame, summarize(frame)[about["player"]])
+    results = read_results(path)
+    check_whole_suite(path, results)
+    if results.players != [about["player"]]:
+        raise ResultsError(
+            f"{path} has rows of {', '.join(results.players)}, not of {about['player']}"
+        )
+    if path.parent.name != results.suite:
+        raise ResultsError(f"{path} has rows of {results.suite}")
+    return Entry(path, about, results, summarize(results)[about["player"]])
 
 
-def check_whole_suite(path: Path, frame: pd.DataFrame) -> None:
+def check_whole_suite(path: Path, results: Results) -> None:
     """See that rows are of all deals of a named suite.
 
     Raises:
         ResultsError: They are not.
     """
-    name, deals = str(frame["suite"].iloc[0]), frame["index"].nunique()
+    name, deals = results.suite, results.deals
     if name not in SUITE_SIZES:
         raise ResultsError(f"{path}: {name} is no suite; there are {', '.join(SUITE_SIZES)}")
     if deals != SUITE_SIZES[name]:
@@ -182,17 +183,19 @@ def add_results(
         FileExistsError: There are such results already.
         OSError: A file cannot be read or written.
     """
-    frame = read_results(source)
-    check_whole_suite(source, frame)
-    names = list(frame["player"].unique())
+    results = read_results(source)
+    check_whole_suite(source, results)
+    frame, names = results.frame, results.players
     unknown = [name for name in players if name not in names]
     if unknown:
         raise ResultsError(f"{source} has no player {unknown[0]!r}; it has {', '.join(names)}")
-    plan = planned(source) if source.is_dir() and (source / PLAN).is_file() else None
-    if plan is None and command is None:
+    schedule = (
+        read_schedule(source) if source.is_dir() and (source / DESCRIPTION).is_file() else None
+    )
+    if schedule is None and command is None:
         raise ResultsError(f"{source} does not say what made it: --command")
     made = _made_with(source)
-    folder = root / RESULTS_FOLDER / str(frame["suite"].iloc[0])
+    folder = root / RESULTS_FOLDER / results.suite
     chosen = list(players) or names
     paths = {name: folder / f"{file_name(name)}.jsonl.gz" for name in chosen}
     if len(set(paths.values())) < len(chosen):
@@ -209,13 +212,13 @@ def add_results(
             "player": name,
             "kind": BOUND if bound else PLAYER,
             "group": group,
-            "spec": None if plan is None else plan.players[name],
-            "command": command or (player_command(plan, name) if plan else ""),
+            "spec": None if schedule is None else schedule.players[name],
+            "command": command or (player_command(schedule, name) if schedule else ""),
             "note": note,
-            "cpu_seconds_per_deal": frame.attrs["cpu_seconds"].get(name),
+            "cpu_seconds_per_deal": results.cpu_seconds.get(name),
             **made,
-            "files": {} if plan is None else player_files(plan.players[name]),
-            "batch": None if plan is None else plan.batch,
+            "files": {} if schedule is None else PlayerSpec.parse(schedule.players[name]).files(),
+            "batch": None if schedule is None else schedule.batch,
         }
         path.unlink(missing_ok=True)  # rows without their description are refused
         write_json(path.with_name(f"{file_name(name)}.json"), about)
@@ -228,18 +231,18 @@ def file_name(player: str) -> str:
     return re.sub(r"[^A-Za-z0-9.=+]+", "-", player).strip("-.") or "player"
 
 
-def player_command(plan: Plan, player: str) -> str:
+def player_command(schedule: Schedule, player: str) -> str:
     """Return the command line that makes the rows of one player of a benchmark."""
-    spec = plan.players[player]
+    spec = schedule.players[player]
     command = ["python", "-m", "agents.benchmark", spec if spec == player else f"{player}={spec}"]
-    command += ["--suite", plan.suite]
-    if plan.seeds != (0,):
-        command += ["--seeds", ",".join(map(str, plan.seeds))]
-    if plan.max_episode_steps != MAX_EPISODE_STEPS:
-        command += ["--max-episode-steps", str(plan.max_episode_steps)]
-    if plan.batch is not None:
-        command += ["--batch", str(plan.batch)]
-    if plan.record:
+    command += ["--suite", schedule.suite]
+    if schedule.seeds != (0,):
+        command += ["--seeds", ",".join(map(str, schedule.seeds))]
+    if schedule.max_episode_steps != MAX_EPISODE_STEPS:
+        command += ["--max-episode-steps", str(schedule.max_episode_steps)]
+    if schedule.batch is not None:
+        command += ["--batch", str(schedule.batch)]
+    if schedule.record:
         command += ["--record"]
     return shlex.join(command)
 
@@ -248,7 +251,7 @@ def _made_with(source: Path) -> dict[str, Any]:
     """Date, commit and versions: the source's own, or, of a file, those of now."""
     if source.is_dir():
         said = json.loads((source / SUMMARY).read_text(encoding="utf-8"))
-        began = json.loads((source / PLAN).read_text(encoding="utf-8"))
+        began = json.loads((source / DESCRIPTION).read_text(encoding="utf-8"))
         made = {key: said[key] for key in ("date", "git_commit", "git_dirty", "versions")}
         if began["git_commit"] != said["git_commit"]:  # the sources changed while it played
             made["git_dirty"] = True
@@ -282,13 +285,14 @@ def verify(entry: Entry, deals: int) -> str | None:
         WorkerError: It failed.
     """
     spec, name = entry.about["spec"], entry.summary.player
+    files = PlayerSpec.parse(spec).files()
     changed = [path for path, digest in entry.about["files"].items()
-               if player_files(spec).get(path) != digest]  # fmt: skip
+               if files.get(path) != digest]  # fmt: skip
     if changed:
         return f"{changed[0]} is not the file that it was made with"
-    frame = entry.frame
+    frame = entry.results.frame
     first = frame[frame["seed"] == entry.summary.seeds[0]].sort_values("index")
-    plan = Plan(
+    schedule = Schedule(
         players={name: spec},
         suite=entry.suite,
         deals=tuple(first["deal"].tolist()),
@@ -297,16 +301,16 @@ def verify(entry: Entry, deals: int) -> str | None:
         batch=entry.about["batch"],
         record="actions" in frame,
     )
-    player = make_player(spec)
-    tasks = [task for task in plan.tasks({name: player}) if task.first < deals]
-    environment = environment_of(player, plan.max_episode_steps)
+    player = PLAYERS.make(spec)
+    tasks = [task for task in schedule.tasks({name: player}) if task.first < deals]
+    environment = environment_of(player, schedule.max_episode_steps)
     rows = {(row["seed"], row["index"]): row for row in frame.to_dict("records")}
-    with Workers(1) as workers:
+    with Workers(1, PLAYERS) as workers:
         for task, said in workers.play(tasks):
             if isinstance(said, Spent):
                 continue
             row = result_row(
-                name, player.settings, environment, plan.suite, task.seed, said, plan.record
+                name, player.settings, environment, schedule.suite, task.seed, said, schedule.record
             )
             before = rows[task.seed, said.index]
             for key, value in row.items():

@@ -16,7 +16,7 @@ from qv_env import MAX_EPISODE_STEPS
 from qv_env.evaluation.comparison import Comparison
 from qv_env.evaluation.reports.comparison import group_cells
 from qv_env.evaluation.reports.tables import interval_text, markdown_rows, time_text
-from qv_env.evaluation.results import ResultsError, information_text
+from qv_env.evaluation.results import Results, ResultsError, information_text
 from qv_env.rules import MAX_SCORE
 from qv_env.suites import SUITE_SIZES
 
@@ -92,7 +92,7 @@ def markdown_text_of(entries: Sequence[Entry]) -> str:
         groups = _groups(rows)
         if groups:
             comparison = Comparison(
-                pd.concat([row.frame for row in rows], ignore_index=True), groups
+                Results(pd.concat([row.results.frame for row in rows], ignore_index=True)), groups
             )
             parts.append(
                 "Agents trained with several seeds; [what the intervals"

@@ -27,6 +27,7 @@ from qv_env.evaluation.reports.page import (
 )
 from qv_env.evaluation.reports.plots import learning_plot, score_plot
 from qv_env.evaluation.reports.tables import deals_text, interval_text, p_text, table_cells
+from qv_env.evaluation.results import Results
 from qv_env.evaluation.stats import CONFIDENCE, PairedDifference
 from qv_env.evaluation.summary import PlayerSummary, compare_scores, deal_values, summarize
 
@@ -42,7 +43,7 @@ def write_report(
     folder: Path,
     *,
     title: str,
-    frame: pd.DataFrame,
+    results: Results,
     agent: str,
     baselines: Sequence[str] = ("greedy", "random"),
     curve: Sequence[Mapping[str, Any]] = (),
@@ -56,7 +57,7 @@ def write_report(
     Args:
         folder: Where to; made where it is missing. Reports that it has are replaced.
         title: The report's title.
-        frame: What ``agents.benchmark.run_benchmark`` returned for the agent and the baselines.
+        results: The benchmark of the agent and the baselines.
         agent: The agent's name in it.
         baselines: Other players in it; the headline compares the agent with the first.
         curve: Evaluations during training, a dict each: ``steps``, ``mean_score``, and where
@@ -70,13 +71,13 @@ def write_report(
         The path of ``report.html``.
 
     Raises:
-        ValueError: A player is not in the frame, the players did not play the same deals, or no
+        ValueError: A player is not in the results, the players did not play the same deals, or no
             baseline is named.
         OSError: The folder cannot be written to.
     """
     if not baselines:
         raise ValueError("a report compares the agent with at least one baseline")
-    summaries = summarize(frame)
+    frame, summaries = results.frame, summarize(results)
     for name in (agent, *baselines):
         if name not in summaries:
             raise ValueError(f"the results have no player {name!r}")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from qv_env import deal_code
-from qv_env.evaluation.results import ResultsError, game_settings, read_results
+from qv_env.evaluation.results import Results, ResultsError, game_settings, read_results
 from qv_env.evaluation.stats import (
     CONFIDENCE,
     Interval,
@@ -34,7 +34,7 @@ ALLOWED = {"step-limit": "step limit", "take-backs": "take-backs"}
 # --------------------------------------------------------------------------------- what compares
 
 
-def load_results(paths: Sequence[str | Path], allowed: Iterable[str] = ()) -> pd.DataFrame:
+def load_results(paths: Sequence[str | Path], allowed: Iterable[str] = ()) -> Results:
     """Read results that compare, as one table.
 
     Args:
@@ -44,36 +44,44 @@ def load_results(paths: Sequence[str | Path], allowed: Iterable[str] = ()) -> pd
 
     Returns:
         The rows of all; a player that several files have is told apart by the path.
-        ``attrs["cpu_seconds"]`` as ``read_results`` has it, ``attrs["notes"]`` what differs and
-        was allowed.
 
     Raises:
         ResultsError: The results are of different deals or games, or not whole; the message says
             what differs and where.
         OSError: A file cannot be read.
     """
-    frames = {str(path): read_results(path) for path in paths}
-    if len(frames) < len(paths):
+    parts = {str(path): read_results(path) for path in paths}
+    if len(parts) < len(paths):
         raise ResultsError("a path is there twice")
-    found = differences(frames)
+    return joined(parts, allowed)
+
+
+def joined(parts: Mapping[str, Results], allowed: Iterable[str] = ()) -> Results:
+    """Return results that compare as one table.
+
+    Args:
+        parts: Results, by where they come from.
+        allowed: As for :func:`load_results`.
+
+    Raises:
+        ResultsError: The results are of different deals or games; the message says what differs
+            and where.
+    """
+    found = differences({where: part.frame for where, part in parts.items()})
     refused = [text for name, text in found.items() if name not in set(allowed)]
     if refused:
         raise ResultsError("results that do not compare: " + "; ".join(refused))
-    names = [name for frame in frames.values() for name in frame["player"].unique()]
+    names = [name for part in parts.values() for name in part.players]
     times: dict[str, float] = {}
-    parts = []
-    for path, frame in frames.items():
+    frames = []
+    for where, part in parts.items():
         labels = {
-            name: f"{name} ({path})" if names.count(name) > 1 else name
-            for name in frame["player"].unique()
+            name: f"{name} ({where})" if names.count(name) > 1 else name for name in part.players
         }
-        seconds = frame.attrs["cpu_seconds"]
-        times |= {labels[name]: seconds[name] for name in labels if name in seconds}
-        parts.append(frame.assign(player=frame["player"].map(labels)))
-        parts[-1].attrs = {}
-    merged = pd.concat(parts, ignore_index=True)
-    merged.attrs = {"cpu_seconds": times, "notes": list(found.values())}
-    return merged
+        times |= {labels[name]: seconds for name, seconds in part.cpu_seconds.items()}
+        frames.append(part.frame.assign(player=part.frame["player"].map(labels)))
+    notes = [note for part in parts.values() for note in part.notes] + list(found.values())
+    return Results(pd.concat(frames, ignore_index=True), times, tuple(notes))
 
 
 def differences(frames: Mapping[str, pd.DataFrame]) -> dict[str, str]:
@@ -169,12 +177,12 @@ class Comparison:
     """Results side by side.
 
     Args:
-        frame: What :func:`load_results` returned.
+        results: What :func:`load_results` returned.
         groups: For each group's name its players, or patterns of them.
         baseline: A player or group that the others are compared with; None: each with each.
 
     Attributes:
-        frame: The rows.
+        results: The same.
         summaries: Each player's figures.
         groups: The groups' figures.
         entries: For each player that is in no group and for each group, its players.
@@ -186,12 +194,12 @@ class Comparison:
 
     def __init__(
         self,
-        frame: pd.DataFrame,
+        results: Results,
         groups: Mapping[str, Sequence[str]] | None = None,
         baseline: str | None = None,
     ) -> None:
-        self.frame = frame
-        self.summaries = summarize(frame)
+        self.results = results
+        self.summaries = summarize(results)
         members = {name: self._members(name, asked) for name, asked in (groups or {}).items()}
         grouped = {player for players in members.values() for player in players}
         alone = {name: (name,) for name in self.summaries if name not in grouped}
@@ -232,8 +240,8 @@ class Comparison:
         return tuple(players)
 
     def _group(self, name: str, players: tuple[str, ...]) -> Group:
-        scores = np.array([deal_values(self.frame, player, "score") for player in players])
-        rates = [float(deal_values(self.frame, player, "won").mean()) for player in players]
+        scores = np.array([deal_values(self.results.frame, player, "score") for player in players])
+        rates = [float(deal_values(self.results.frame, player, "won").mean()) for player in players]
         runs = runs_summary(scores / MAX_SCORE)
         return Group(
             name=name,
@@ -251,13 +259,13 @@ class Comparison:
         """Return an entry's value of each deal, the mean over seeds and players: float64 (n,)."""
         players = self.entries[entry]
         mean: np.ndarray = np.mean(
-            [deal_values(self.frame, name, column) for name in players], axis=0
+            [deal_values(self.results.frame, name, column) for name in players], axis=0
         )
         return mean
 
     def games(self, players: Sequence[str], column: str) -> np.ndarray:
         """Return some players' value of each game: float64 (deals, games of a deal)."""
-        rows = self.frame[self.frame["player"].isin(players)]
+        rows = self.results.frame[self.results.frame["player"].isin(players)]
         ordered = rows.sort_values("index", kind="stable")
         values: np.ndarray = ordered[column].to_numpy(dtype=np.float64)
         return values.reshape(rows["index"].nunique(), -1)
@@ -281,13 +289,13 @@ class Comparison:
         return {
             "format": "quarante-voleurs-comparison",
             "version": 1,
-            "suite": str(self.frame["suite"].iloc[0]),
-            "deals": int(self.frame["index"].nunique()),
+            "suite": self.results.suite,
+            "deals": self.results.deals,
             "confidence": CONFIDENCE,
             "players": [asdict(summary) for summary in self.summaries.values()],
             "groups": [asdict(group) for group in self.groups.values()],
             "pairs": [asdict(pair) for pair in self.pairs],
-            "notes": list(self.frame.attrs.get("notes", [])),
+            "notes": list(self.results.notes),
         }
 
 

@@ -33,6 +33,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,36 @@ _LIMITS = {
     "seed": (0, (1 << 63) - 1),  # JSON readers, pandas' too, take integers up to this
     "steps": (0, 1 << 53),
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Rows, and what is known beside them.
+
+    Attributes:
+        frame: The rows, checked: columns ``COLUMNS``, and ``actions`` where there are any.
+        cpu_seconds: CPU seconds a deal of each player, where they are known.
+        notes: In what results that were put together differ, where that was allowed.
+    """
+
+    frame: pd.DataFrame
+    cpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def players(self) -> list[str]:
+        """The players' names, in the order of the rows."""
+        return list(dict.fromkeys(self.frame["player"]))
+
+    @property
+    def suite(self) -> str:
+        """What the deals are called."""
+        return str(self.frame["suite"].iloc[0])
+
+    @property
+    def deals(self) -> int:
+        """How many different deals there are."""
+        return int(self.frame["index"].nunique())
 
 
 class ResultsError(ValueError):
@@ -289,22 +320,20 @@ def results_file(path: Path) -> Path:
         if (path / name).is_file():
             if not (path / SUMMARY).is_file():
                 raise ResultsError(
-                    f"{path} is not finished; to go on: python -m agents.benchmark --resume"
-                    f" --out {path}"
+                    f"{path} is not finished; its benchmark goes on with --resume --out {path}"
                 )
             return path / name
     raise ResultsError(f"{path} holds no {RESULTS}")
 
 
-def read_results(path: str | Path) -> pd.DataFrame:
+def read_results(path: str | Path) -> Results:
     """Read the results of a file or of a benchmark's folder.
 
     Args:
         path: A ``.jsonl`` or ``.jsonl.gz`` file, or a folder that has ``results.jsonl``.
 
     Returns:
-        The rows, checked: columns ``COLUMNS``, and ``actions`` where there are any.
-        ``attrs["cpu_seconds"]`` has the CPU seconds a deal of each player, where they are known.
+        The rows, checked, and the CPU seconds a deal where they are known.
 
     Raises:
         ResultsError: There are no results, or not whole ones; the message says where and why.
@@ -316,8 +345,7 @@ def read_results(path: str | Path) -> pd.DataFrame:
         check_frame(frame)
     except ResultsError as error:
         raise ResultsError(f"{file}: {error}") from None
-    frame.attrs["cpu_seconds"] = _times_beside(file)
-    return frame
+    return Results(frame, _times_beside(file))
 
 
 def _times_beside(file: Path) -> dict[str, float]:

@@ -6,13 +6,13 @@ intervals are over deals: games of one deal are no independent evidence about ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from qv_env.evaluation.results import Results
 from qv_env.evaluation.stats import (
     Interval,
     PairedDifference,
@@ -65,17 +65,16 @@ class PlayerSummary:
     cpu_seconds_per_deal: float | None
 
 
-def summarize(frame: pd.DataFrame, seed: int = 0) -> dict[str, PlayerSummary]:
+def summarize(results: Results, seed: int = 0) -> dict[str, PlayerSummary]:
     """Return each player's figures, in the order in which the rows have the players.
 
     Args:
-        frame: Rows, as ``results`` describes them; ``attrs["cpu_seconds"]`` has the CPU
-            seconds a deal of each player, where they are known.
+        results: The rows, and the CPU seconds a deal where they are known.
         seed: Seeds the bootstrap.
     """
     summaries = {}
-    times: Mapping[str, float] = frame.attrs.get("cpu_seconds", {})
-    for name in dict.fromkeys(frame["player"]):
+    frame = results.frame
+    for name in results.players:
         rows = frame[frame["player"] == name]
         score = mean_interval(deal_values(frame, name, "score"), seed=seed)
         seeds = tuple(int(seed) for seed in dict.fromkeys(rows["seed"]))
@@ -95,7 +94,7 @@ def summarize(frame: pd.DataFrame, seed: int = 0) -> dict[str, PlayerSummary]:
             ),
             mean_steps=float(rows["steps"].mean()),
             truncated=float(rows["truncated"].mean()),
-            cpu_seconds_per_deal=times.get(name),
+            cpu_seconds_per_deal=results.cpu_seconds.get(name),
         )
     return summaries
 

@@ -1,8 +1,8 @@
 """Worker processes that play games for a benchmark, each on one thread.
 
-A worker is a fresh Python (``python -m qv_env.evaluation.workers``) that takes tasks on standard
-input and answers on standard output, a line of JSON each: nothing is forked and nothing is
-pickled. It ends when its input does, so also when the process that started it is killed.
+A worker is a fresh Python (``python -m qv_env.evaluation.workers NAMES``) that takes
+tasks on standard input and answers on standard output, a line of JSON each: nothing is forked and
+nothing is pickled. It ends when its input does, so also when the process that started it is killed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
-from agents.players import Player, make_player
 from qv_env.evaluation.play import play_deals
-from qv_env.evaluation.players.base import Episode
+from qv_env.evaluation.players.base import Episode, Player
+from qv_env.evaluation.players.names import PlayerNames
 
 # More threads would take the cores from the other workers.
 _ONE_THREAD = (
@@ -41,7 +41,7 @@ class Task:
 
     Attributes:
         player: What the results call the player.
-        spec: How ``agents.players.make_player`` makes it.
+        spec: Its name, as ``qv_env.evaluation.players.PlayerNames`` takes it.
         seed: Seeds its randomness, together with each deal's number.
         first: The first deal's place in the suite; the others follow.
         deals: Deal numbers.
@@ -106,9 +106,10 @@ class Workers:
 
     Args:
         count: How many, at least 1.
+        names: Make the players, in the workers.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, names: PlayerNames) -> None:
         environment = os.environ | dict.fromkeys(_ONE_THREAD, "1") | {"OMP_WAIT_POLICY": "PASSIVE"}
         # Players of other projects are found where this process finds them.
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
@@ -120,7 +121,7 @@ class Workers:
             for _ in range(count):
                 self._processes.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", "qv_env.evaluation.workers"],
+                        [sys.executable, "-m", "qv_env.evaluation.workers", names.where],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         env=environment,
@@ -234,7 +235,7 @@ def _read_tasks(source: TextIO, tasks: queue.SimpleQueue[dict[str, Any]]) -> Non
     os._exit(0)  # whoever gave the tasks has gone
 
 
-def _work() -> None:
+def _work(names: PlayerNames) -> None:
     # What players print goes to standard error, and they read nothing.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     source = os.fdopen(os.dup(0), encoding="utf-8")
@@ -255,7 +256,7 @@ def _work() -> None:
         try:
             warm = player is not None and spec == task.spec
             if player is None or not warm:
-                player, spec = make_player(task.spec), task.spec
+                player, spec = names.make(task.spec), task.spec
             for said in play_task(player, task, warm):
                 say({"episode" if isinstance(said, Episode) else "spent": _plain(said, task)})
         except Exception as error:
@@ -275,4 +276,4 @@ def _plain(said: Episode | Spent, task: Task) -> dict[str, Any]:
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError):
-        _work()
+        _work(PlayerNames.at(sys.argv[1]))

@@ -31,7 +31,7 @@ CURVE = [
 
 
 @pytest.fixture(scope="module")
-def frame():
+def results():
     agent = GreedyPlayer()
     agent.settings = {"play": "argmax-new"}
     players = {"agent": agent, "greedy": GreedyPlayer(), "random": make_player("random")}
@@ -122,11 +122,11 @@ def read_page(path):
     return page
 
 
-def test_the_report_has_all_it_should(tmp_path, frame):
+def test_the_report_has_all_it_should(tmp_path, results):
     path = write_report(
         tmp_path / "report",
         title="Quick run",
-        frame=frame,
+        results=results,
         agent="agent",
         curve=CURVE,
         config={"seed": 0, "name": "quick"},
@@ -159,8 +159,10 @@ def test_the_report_has_all_it_should(tmp_path, frame):
     assert "prefers-color-scheme: dark" in path.read_text("utf-8")
 
 
-def test_a_report_may_leave_things_out(tmp_path, frame):
-    path = write_report(tmp_path, title="Short", frame=frame, agent="agent", baselines=["random"])
+def test_a_report_may_leave_things_out(tmp_path, results):
+    path = write_report(
+        tmp_path, title="Short", results=results, agent="agent", baselines=["random"]
+    )
     page = read_page(path)
     assert page.tags.count("img") == 1
     assert "".join(page.text).strip().startswith("Short")
@@ -170,11 +172,11 @@ def test_a_report_may_leave_things_out(tmp_path, frame):
 
 def test_texts_stay_texts(tmp_path):
     name = "<script>alert('1')</script> & \"$x_y$\""
-    frame = run_benchmark({name: GreedyPlayer(), "greedy": GreedyPlayer()}, [1, 2], "<b>")
+    results = run_benchmark({name: GreedyPlayer(), "greedy": GreedyPlayer()}, [1, 2], "<b>")
     path = write_report(
         tmp_path,
         title="</title><script>",
-        frame=frame,
+        results=results,
         agent=name,
         baselines=["greedy"],
         curve=[{"steps": 1, "mean_score": 1.0, "play": "<script>", "suite": "<script>"}],
@@ -200,7 +202,7 @@ def test_texts_stay_texts(tmp_path):
         ("agent", [], "at least one baseline"),
     ],
 )
-def test_players_that_are_not_there_are_refused(tmp_path, frame, agent, baselines, message):
+def test_players_that_are_not_there_are_refused(tmp_path, results, agent, baselines, message):
     with pytest.raises(ValueError, match=message):
-        write_report(tmp_path, title="t", frame=frame, agent=agent, baselines=baselines)
+        write_report(tmp_path, title="t", results=results, agent=agent, baselines=baselines)
     assert list(tmp_path.iterdir()) == []

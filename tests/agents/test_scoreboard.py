@@ -9,14 +9,16 @@ import shutil
 import pandas as pd
 import pytest
 
+from agents.players import PLAYERS
 from agents.publishing.entries import add_results, file_name, player_command, read_entries
 from agents.publishing.tables import pages, readme_text_of
 from agents.scoreboard import main
 from qv_env import suite
-from qv_env.evaluation.benchmark import Plan, play_into
+from qv_env.evaluation.benchmark import play_into
 from qv_env.evaluation.comparison import load_results
 from qv_env.evaluation.reports.tables import interval_text
 from qv_env.evaluation.results import ResultsError, read_results, read_rows, write_rows
+from qv_env.evaluation.schedule import Schedule
 from qv_env.evaluation.stats import mean_interval, proportion_interval
 
 DEALS = tuple(suite("dev-200").tolist())
@@ -26,8 +28,8 @@ FILES = {"greedy.json", "greedy.jsonl.gz", "a-player.json", "a-player.jsonl.gz"}
 @pytest.fixture(scope="module")
 def benchmark(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchmark") / "out"
-    plan = Plan({"greedy": "greedy", "a player": "random"}, "dev-200", DEALS, record=True)
-    play_into(folder, plan, workers=0, command="python -m agents.benchmark …")
+    schedule = Schedule({"greedy": "greedy", "a player": "random"}, "dev-200", DEALS, record=True)
+    play_into(folder, schedule, names=PLAYERS, workers=0, command="python -m agents.benchmark …")
     return folder
 
 
@@ -60,9 +62,9 @@ def test_results_are_taken_in_and_shown(benchmark, tmp_path, capsys):
     rows = read_results(benchmark)
     for name, file in (("greedy", "greedy"), ("a player", "a-player")):
         taken = read_results(folder / f"{file}.jsonl.gz")
-        same = rows[rows["player"] == name].reset_index(drop=True)
-        pd.testing.assert_frame_equal(taken, same)
-        assert taken.attrs["cpu_seconds"] == {name: rows.attrs["cpu_seconds"][name]}
+        same = rows.frame[rows.frame["player"] == name].reset_index(drop=True)
+        pd.testing.assert_frame_equal(taken.frame, same)
+        assert taken.cpu_seconds == {name: rows.cpu_seconds[name]}
         line = next(line for line in sheet(tmp_path) if line["player"] == name)
         mean, rate = mean_interval(same["score"]), proportion_interval(same["won"].sum(), 200)
         for column, value in (
@@ -71,7 +73,7 @@ def test_results_are_taken_in_and_shown(benchmark, tmp_path, capsys):
             ("mean_score_high", mean.high),
             ("win_rate_high", rate.high),
             ("share_of_maximum", mean.estimate / 1360),
-            ("cpu_seconds_per_deal", rows.attrs["cpu_seconds"][name]),
+            ("cpu_seconds_per_deal", rows.cpu_seconds[name]),
         ):
             assert float(line[column]) == pytest.approx(value, rel=1e-5)
         assert (line["deals"], line["games"], line["suite"]) == ("200", "200", "dev-200")
@@ -86,8 +88,8 @@ def test_results_are_taken_in_and_shown(benchmark, tmp_path, capsys):
 
 
 def test_commands_say_all_that_decides_the_rows():
-    plan = Plan({"a": "plan,ahead=1"}, "dev-200", DEALS, (0, 1), 300, 7)
-    assert player_command(plan, "a") == (
+    schedule = Schedule({"a": "plan,ahead=1"}, "dev-200", DEALS, (0, 1), 300, 7)
+    assert player_command(schedule, "a") == (
         "python -m agents.benchmark a=plan,ahead=1 --suite dev-200 --seeds 0,1"
         " --max-episode-steps 300 --batch 7"
     )
@@ -217,7 +219,7 @@ def test_results_that_do_not_compare_are_refused(root):
 def test_committed_files_go_into_comparisons(root):
     folder = root / "results" / "dev-200"
     frame = load_results([folder / "greedy.jsonl.gz", folder / "a-player.jsonl.gz"])
-    assert set(frame.attrs["cpu_seconds"]) == {"greedy", "a player"}
+    assert set(frame.cpu_seconds) == {"greedy", "a player"}
 
 
 def test_bad_requests_are_refused_in_one_line(root, capsys):

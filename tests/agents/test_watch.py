@@ -56,7 +56,7 @@ PLAYERS = [
 def test_the_file_is_the_benchmarks_game(policy_file, tmp_path, capsys, spec):
     spec = spec.format(policy_file)
     player = make_player(spec)
-    frame = run_benchmark({"it": player}, DEALS, "dev-200", seeds=[7], max_episode_steps=90)
+    frame = run_benchmark({"it": player}, DEALS, "dev-200", seeds=[7], max_episode_steps=90).frame
     for row in frame.to_dict("records"):
         path = tmp_path / "game.json"
         arguments = [spec, "--deal", row["code"], "--seed", "7", "--max-episode-steps", "90"]

@@ -15,23 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from agents.benchmark import main, parse_player, parse_seeds
-from agents.players import Player, make_player
+from agents.benchmark import main
+from agents.players import PLAYERS, Player, make_player
 from qv_env import deal_code, suite
-from qv_env.evaluation import benchmark
-from qv_env.evaluation.benchmark import (
-    FILES,
-    PLAN,
-    PLOT,
-    TABLE,
-    TIMES,
-    Plan,
-    parse_deals,
-    play_into,
-    run_benchmark,
-)
+from qv_env.evaluation import benchmark, schedule
+from qv_env.evaluation.benchmark import play_into, run_benchmark
 from qv_env.evaluation.play import play_deals
 from qv_env.evaluation.players.greedy import GreedyPlayer
+from qv_env.evaluation.players.names import PlayerNames
 from qv_env.evaluation.reports.benchmark import write_results
 from qv_env.evaluation.reports.tables import deals_text, interval_text, markdown_rows, markdown_text
 from qv_env.evaluation.results import (
@@ -43,6 +34,17 @@ from qv_env.evaluation.results import (
     read_results,
     row_line,
     row_playthrough,
+)
+from qv_env.evaluation.schedule import (
+    DESCRIPTION,
+    FILES,
+    PLOT,
+    TABLE,
+    TIMES,
+    Schedule,
+    parse_deals,
+    parse_player,
+    parse_seeds,
 )
 from qv_env.evaluation.stats import Interval, mean_interval, paired_difference, proportion_interval
 from qv_env.evaluation.summary import PlayerSummary, compare_scores, summarize
@@ -63,8 +65,13 @@ def bench(*arguments, workers=0):
 
 
 @pytest.fixture(scope="module")
-def frame():
+def results():
     return run_benchmark(both(), suite("dev-200")[:24], "dev-200", seeds=[3])
+
+
+@pytest.fixture(scope="module")
+def frame(results):
+    return results.frame
 
 
 def names_in(folder):
@@ -74,7 +81,7 @@ def names_in(folder):
 # ---------------------------------------------------------------------------------------- rows
 
 
-def test_rows_are_in_the_order_of_players_and_deals(frame):
+def test_rows_are_in_the_order_of_players_and_deals(results, frame):
     deals = suite("dev-200")[:24].tolist()
     assert tuple(frame.columns) == COLUMNS
     assert frame["player"].tolist() == ["random"] * 24 + ["greedy"] * 24
@@ -88,7 +95,7 @@ def test_rows_are_in_the_order_of_players_and_deals(frame):
         "observation": "cards",
         "max_episode_steps": 500,
     }
-    assert set(frame.attrs["cpu_seconds"]) == {"random", "greedy"}
+    assert set(results.cpu_seconds) == {"random", "greedy"}
 
 
 def test_rows_say_what_was_played(frame):
@@ -102,14 +109,14 @@ def test_rows_say_what_was_played(frame):
 @pytest.mark.parametrize("seats", [1, 7, 64])
 def test_rows_do_not_depend_on_the_seats(frame, seats):
     deals = suite("dev-200")[:24]
-    again = run_benchmark(both(), deals, "dev-200", seeds=[3], batch=seats)
+    again = run_benchmark(both(), deals, "dev-200", seeds=[3], batch=seats).frame
     pd.testing.assert_frame_equal(again, frame)
 
 
 def test_rows_do_not_depend_on_the_order_of_deals_and_players(frame):
     deals = suite("dev-200")[:24][::-1]
     players = dict(reversed(both().items()))
-    again = run_benchmark(players, deals, "dev-200", seeds=[3], batch=9)
+    again = run_benchmark(players, deals, "dev-200", seeds=[3], batch=9).frame
     keys = ["player", "deal"]
     columns = [column for column in COLUMNS if column != "index"]
     one, other = (f[columns].sort_values(keys, ignore_index=True) for f in (frame, again))
@@ -117,7 +124,7 @@ def test_rows_do_not_depend_on_the_order_of_deals_and_players(frame):
 
 
 def test_the_step_limit_is_kept():
-    frame = run_benchmark(both(), range(5), "0:5", max_episode_steps=12)
+    frame = run_benchmark(both(), range(5), "0:5", max_episode_steps=12).frame
     assert set(frame["steps"]) == {12}
     assert frame["truncated"].all()
     assert frame["environment"].iloc[0]["max_episode_steps"] == 12
@@ -139,8 +146,8 @@ def test_nothing_to_play_is_refused(players, deals, message):
 # ------------------------------------------------------------------------------------- figures
 
 
-def test_figures_are_those_of_the_rows(frame):
-    summaries = summarize(frame)
+def test_figures_are_those_of_the_rows(results, frame):
+    summaries = summarize(results)
     assert list(summaries) == ["random", "greedy"]
     for name, summary in summaries.items():
         rows = frame[frame["player"] == name]
@@ -152,7 +159,7 @@ def test_figures_are_those_of_the_rows(frame):
         assert summary.truncated == pytest.approx(rows["truncated"].mean())
         assert summary.deals == 24
         assert (summary.games, summary.seeds) == (24, (3,))
-        assert summary.cpu_seconds_per_deal == frame.attrs["cpu_seconds"][name] > 0
+        assert summary.cpu_seconds_per_deal == results.cpu_seconds[name] > 0
 
 
 def test_greedy_scores_more_than_random(frame):
@@ -239,9 +246,9 @@ def test_the_command_line_end_to_end(tmp_path, capsys):
     assert names_in(out) == sorted(FILES)
 
     rows = pd.read_json(out / RESULTS, lines=True)
-    expected = run_benchmark(both(), suite("dev-200")[:12], "dev-200", seeds=[5, 6])
+    expected = run_benchmark(both(), suite("dev-200")[:12], "dev-200", seeds=[5, 6]).frame
     pd.testing.assert_frame_equal(rows, expected, check_dtype=False)
-    pd.testing.assert_frame_equal(read_results(out), expected)
+    pd.testing.assert_frame_equal(read_results(out).frame, expected)
 
     summary = json.loads((out / SUMMARY).read_text("utf-8"))
     assert (summary["suite"], summary["deals"], summary["seeds"]) == ("dev-200", 12, [5, 6])
@@ -327,7 +334,7 @@ def test_a_label_names_a_player_in_the_results(tmp_path):
     assert bench("a player=greedy", "random", "--deals", "1", "--out", tmp_path) == 0
     rows = pd.read_json(tmp_path / RESULTS, lines=True)
     assert rows["player"].tolist() == ["a player", "random"]
-    plan = json.loads((tmp_path / PLAN).read_text("utf-8"))
+    plan = json.loads((tmp_path / DESCRIPTION).read_text("utf-8"))
     assert plan["players"] == {"a player": "greedy", "random": "random"}
     assert parse_player("plan,width=3") == ("plan,width=3", "plan,width=3")
     assert parse_player("ppo:a,play=argmax") == ("ppo:a,play=argmax", "ppo:a,play=argmax")
@@ -345,8 +352,8 @@ def test_seeds_by_number_and_range(text, seeds):
 def test_recorded_games_are_in_the_rows(tmp_path):
     out = tmp_path / "out"
     assert bench("random", "--deals", "0:3", "--record", "--out", out) == 0
-    frame = read_results(out)
-    plain = run_benchmark({"random": make_player("random")}, range(3), "0:3")
+    frame = read_results(out).frame
+    plain = run_benchmark({"random": make_player("random")}, range(3), "0:3").frame
     pd.testing.assert_frame_equal(frame.drop(columns=ACTIONS), plain)
     episodes = {e.deal: e for e in play_deals(make_player("random"), range(3), record=True)}
     for row in frame.to_dict("records"):
@@ -442,7 +449,7 @@ class _Interrupted(Player):
 
 def made_here(monkeypatch, **players):
     monkeypatch.setattr(
-        benchmark, "make_player", lambda name: players.get(name) or make_player(name)
+        PlayerNames, "make", lambda self, name: players.get(name) or make_player(name)
     )
 
 
@@ -452,7 +459,7 @@ def test_an_interrupted_benchmark_says_how_to_go_on(tmp_path, monkeypatch, capsy
     assert bench("greedy", "person", "--deals", "0:3", "--out", out) == 130
     told = capsys.readouterr().err
     assert f"to go on: python -m agents.benchmark --resume --out '{out}' --workers 0" in told
-    assert names_in(out) == sorted([PLAN, RESULTS, TIMES])
+    assert names_in(out) == sorted([DESCRIPTION, RESULTS, TIMES])
     before = (out / RESULTS).read_text()
     assert before.count("\n") == 3  # greedy's games
     with pytest.raises(ResultsError, match="is not finished"):
@@ -461,7 +468,7 @@ def test_an_interrupted_benchmark_says_how_to_go_on(tmp_path, monkeypatch, capsy
     made_here(monkeypatch, person=GreedyPlayer())
     assert bench("--resume", "--out", out) == 0
     assert (out / RESULTS).read_text().splitlines()[:3] == sorted(before.splitlines())
-    assert read_results(out)["player"].tolist() == ["greedy"] * 3 + ["person"] * 3
+    assert read_results(out).frame["player"].tolist() == ["greedy"] * 3 + ["person"] * 3
     assert "greedy person" in json.loads((out / SUMMARY).read_text())["command"]
     capsys.readouterr()
     assert bench("--resume", "--out", out) == 0
@@ -532,7 +539,8 @@ def test_another_benchmark_does_not_go_on(tmp_path, capsys, arguments, message):
 def test_a_benchmark_that_goes_on_with_other_sources_says_so(tmp_path, monkeypatch, capsys):
     for number, arguments in enumerate((["random", "--deals", "0:4"], ["--resume"], ["--resume"])):
         commit = "0" * 40 if number < 2 else "1" * 40
-        monkeypatch.setattr(benchmark, "git_state", lambda commit=commit: (commit, False))
+        for module in (benchmark, schedule):
+            monkeypatch.setattr(module, "git_state", lambda commit=commit: (commit, False))
         (tmp_path / SUMMARY).unlink(missing_ok=True)
         assert bench(*arguments, "--out", tmp_path) == 0
         said = "the sources have changed since" in capsys.readouterr().err
@@ -543,12 +551,12 @@ def test_a_changed_settings_file_does_not_go_on(tmp_path, capsys):
     settings = tmp_path / "plan.yaml"
     settings.write_text("weights: {up: 1.0}\n")
     out = tmp_path / "out"
-    plan = Plan({"plan": f"plan:{settings}"}, "list", (1,), max_episode_steps=2)
-    play_into(out, plan, workers=0)
+    played = Schedule({"plan": f"plan:{settings}"}, "list", (1,), max_episode_steps=2)
+    play_into(out, played, names=PLAYERS, workers=0)
     (out / SUMMARY).unlink()
     settings.write_text("weights: {up: 1.5}\n")
     with pytest.raises(ResultsError, match="says files"):
-        play_into(out, plan, workers=0, resume=True)
+        play_into(out, played, names=PLAYERS, workers=0, resume=True)
 
 
 def test_networks_play_the_same_on_any_number_of_workers(tmp_path):
@@ -567,18 +575,18 @@ def test_networks_play_the_same_on_any_number_of_workers(tmp_path):
     torn(out / RESULTS, 11, 30)
     assert bench("--resume", "--out", out) == 0
     assert (out / RESULTS).read_bytes() == files[0]
-    assert list(json.loads((out / PLAN).read_text())["files"]) == [path.as_posix()]
+    assert list(json.loads((out / DESCRIPTION).read_text())["files"]) == [path.as_posix()]
 
 
 @holds_folders
 def test_two_processes_do_not_play_into_one_folder(tmp_path):
-    plan = Plan({"greedy": "greedy"}, "list", (1,))
+    played = Schedule({"greedy": "greedy"}, "list", (1,))
     with held(tmp_path), pytest.raises(InUseError, match="is in use"):
-        play_into(tmp_path, plan, workers=0)
+        play_into(tmp_path, played, names=PLAYERS, workers=0)
     assert names_in(tmp_path) == []
 
 
-PLAYERS = """
+MODULES = """
 import os, sys, time
 from qv_env.evaluation.players.random import RandomPlayer
 
@@ -615,7 +623,7 @@ def odd():
 @pytest.fixture
 def players(tmp_path, monkeypatch):
     (tmp_path / "modules").mkdir()
-    (tmp_path / "modules" / "waiting_players.py").write_text(PLAYERS)
+    (tmp_path / "modules" / "waiting_players.py").write_text(MODULES)
     monkeypatch.syspath_prepend(tmp_path / "modules")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "modules"), str(ROOT)]))
     monkeypatch.setenv("HOLD", str(tmp_path / "hold"))
@@ -722,33 +730,33 @@ def test_the_documented_player_plays(tmp_path, monkeypatch):
     specs = ["documented_player:MyPlayer", "mine-2=documented_player:MyPlayer,last=true"]
     out = tmp_path / "out"
     assert bench(*specs, "--deals", "0:20", "--out", out, workers=1) == 0
-    rows = read_results(out)
+    rows = read_results(out).frame
     assert [settings["last"] for settings in rows["settings"]] == [False] * 20 + [True] * 20
     scores = rows.groupby("player")["score"].apply(list)
     assert scores["mine-2"] != scores["documented_player:MyPlayer"]
 
 
-def test_an_interrupt_while_files_are_written_leaves_no_half_file(tmp_path, monkeypatch, frame):
+def test_an_interrupt_while_files_are_written_leaves_no_half_file(tmp_path, monkeypatch, results):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("qv_env.evaluation.reports.benchmark.score_plot", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_results(tmp_path, frame)
+        write_results(tmp_path, results)
     assert names_in(tmp_path) == [RESULTS]  # whole; no summary vouches for the folder
-    assert len(pd.read_json(tmp_path / RESULTS, lines=True)) == len(frame)
+    assert len(pd.read_json(tmp_path / RESULTS, lines=True)) == len(results.frame)
 
 
 def test_settings_and_odd_names_go_through_the_files(tmp_path):
     player = GreedyPlayer()
     player.settings = {"play": "sample", "temperature": 0.5}
     name = "ppo:a|b,<i>$x$ é"
-    frame = run_benchmark({name: player, "_greedy": GreedyPlayer()}, [1, 2], "list")
-    summaries = write_results(tmp_path, frame, command="python -m agents.benchmark …")
+    results = run_benchmark({name: player, "_greedy": GreedyPlayer()}, [1, 2], "list")
+    summaries = write_results(tmp_path, results, command="python -m agents.benchmark …")
     assert isinstance(summaries[name], PlayerSummary)
     assert names_in(tmp_path) == WRITTEN
-    rows = read_results(tmp_path)
-    pd.testing.assert_frame_equal(rows, frame)
+    rows = read_results(tmp_path).frame
+    pd.testing.assert_frame_equal(rows, results.frame)
     assert rows["player"][0] == name
     assert rows["settings"][0] == {"play": "sample", "temperature": 0.5}
     assert rows["settings"][2] == {}
@@ -763,5 +771,5 @@ def test_ranges_stay_ranges_until_they_are_cut():
 
 
 def test_numbers_of_numpy_are_deals_too():
-    frame = run_benchmark({"greedy": GreedyPlayer()}, np.array([3, 4]), "list")
+    frame = run_benchmark({"greedy": GreedyPlayer()}, np.array([3, 4]), "list").frame
     assert frame["deal"].tolist() == [3, 4]

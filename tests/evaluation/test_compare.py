@@ -34,10 +34,10 @@ def played(folder, deals="0:12", seeds=(0,), steps=500, record=False, **players)
         label: make_player(player) if isinstance(player, str) else player
         for label, player in players.items()
     }
-    frame = run_benchmark(
+    made = run_benchmark(
         made, range(low, high), deals, seeds=seeds, max_episode_steps=steps, record=record
     )
-    write_results(folder, frame)
+    write_results(folder, made)
     return folder
 
 
@@ -59,17 +59,18 @@ def results(tmp_path_factory):
 
 
 def test_results_of_the_same_deals_go_together(results):
-    frame = load_results([results / "a", results / "b"])
+    loaded = load_results([results / "a", results / "b"])
+    frame = loaded.frame
     assert list(dict.fromkeys(frame["player"])) == ["random", "greedy", "other"]
     assert len(frame) == 48
-    assert set(frame.attrs["cpu_seconds"]) == {"random", "greedy", "other"}
-    assert frame.attrs["notes"] == []
+    assert set(loaded.cpu_seconds) == {"random", "greedy", "other"}
+    assert loaded.notes == ()
 
 
 def test_a_player_in_two_files_is_told_apart(results, tmp_path):
     packed = tmp_path / "packed.jsonl.gz"
-    write_rows(packed, read_results(results / "a").to_dict("records"))
-    frame = load_results([results / "a", packed])
+    write_rows(packed, read_results(results / "a").frame.to_dict("records"))
+    frame = load_results([results / "a", packed]).frame
     names = [
         f"{name} ({path})" for path in (results / "a", packed) for name in ("random", "greedy")
     ]
@@ -100,7 +101,7 @@ def test_results_that_differ_are_refused_and_named(results, tmp_path, options, m
 
 
 def test_other_versions_of_the_environment_are_refused(results):
-    frame = read_results(results / "a")
+    frame = read_results(results / "a").frame
     newer = frame.assign(environment=[{**e, "id": "QuaranteVoleurs-v1"} for e in frame.environment])
     assert differences({"a": frame, "b": newer})["environment"] == (
         "environment: QuaranteVoleurs-v0 in random of a and 1 more,"
@@ -139,7 +140,7 @@ def test_what_is_allowed_may_differ_and_is_said(results, tmp_path, capsys):
 )
 def test_files_that_are_not_whole_are_refused(results, tmp_path, change, message):
     path = tmp_path / "rows.jsonl"
-    write_rows(path, change(read_results(results / "a").to_dict("records")))
+    write_rows(path, change(read_results(results / "a").frame.to_dict("records")))
     with pytest.raises(ResultsError, match=re.escape(str(path))) as refused:
         read_results(path)
     assert message in str(refused.value)
@@ -165,7 +166,7 @@ def test_pairs_are_compared_deal_by_deal(results):
         ("random", "other"),
         ("greedy", "other"),
     ]
-    rows = dict(list(comparison.frame.groupby("player")))
+    rows = dict(list(comparison.results.frame.groupby("player")))
     other = rows["other"].groupby("deal")["score"].mean()
     greedy = rows["greedy"].set_index("deal")["score"]
     pair = comparison.pairs[2]
@@ -182,15 +183,15 @@ def test_a_baseline_is_all_that_is_compared_with(results):
         ("other", "greedy"),
     ]
     with pytest.raises(ValueError, match="no player or group 'x'; there are random, greedy"):
-        Comparison(comparison.frame, baseline="x")
+        Comparison(comparison.results, baseline="x")
 
 
 def test_groups_are_one_agent(results):
-    frame = load_results([results / "a", results / "b"])
-    comparison = Comparison(frame, {"both": ["ran*", "other"]})
+    loaded = load_results([results / "a", results / "b"])
+    comparison = Comparison(loaded, {"both": ["ran*", "other"]})
     assert comparison.entries == {"both": ("random", "other"), "greedy": ("greedy",)}
     (pair,) = comparison.pairs
-    rows = dict(list(frame.groupby("player")))
+    rows = dict(list(loaded.frame.groupby("player")))
     first = rows["random"].sort_values("index")["score"].to_numpy()
     second = rows["other"].groupby("index")["score"].mean().to_numpy()
     group = comparison.groups["both"]
@@ -296,7 +297,7 @@ def test_bad_evaluations_are_refused(tmp_path):
 def test_scores_lead_to_their_games(results, tmp_path, open_page):
     out = tmp_path / "out"
     assert main([str(results / "a"), "--out", str(out)]) == 0
-    frame = pd.DataFrame(read_results(results / "a"))
+    frame = pd.DataFrame(read_results(results / "a").frame)
     row = frame[(frame["player"] == "greedy") & (frame["index"] == 3)].iloc[0]
     page = open_page(out / "report.html", allowed=("file:", "data:", "blob:"))
     assert page.locator("#viewer").is_hidden()

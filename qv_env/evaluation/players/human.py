@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from qv_env import Playthrough, deal_code, deal_number, read_playthrough
-from qv_env.evaluation.players.base import Player
-
-if TYPE_CHECKING:
-    from qv_env.evaluation.players.base import Episode
+from qv_env.evaluation.players.base import Episode, Player
 
 
 class HumanPlayer(Player):
@@ -50,8 +46,6 @@ class HumanPlayer(Player):
         Raises:
             ValueError: One of the deals was not played; the message says how many were.
         """
-        from qv_env.evaluation.players.base import Episode  # which imports the players' base
-
         missing = [deal for deal in deals if deal not in self._games]
         if missing:
             raise ValueError(

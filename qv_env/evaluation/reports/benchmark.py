@@ -5,28 +5,24 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-import pandas as pd
-
-from qv_env.evaluation.benchmark import _FORMAT, _VERSION, PLOT, TABLE, _now, check_folder
 from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.evaluation.reports.plots import score_plot
 from qv_env.evaluation.reports.tables import deals_text, markdown_table, markdown_text, seeds_text
-from qv_env.evaluation.results import RESULTS, SUMMARY, write_rows
+from qv_env.evaluation.results import RESULTS, SUMMARY, Results, write_rows
+from qv_env.evaluation.schedule import FORMAT, PLOT, TABLE, VERSION, check_folder, now
 from qv_env.evaluation.stats import CONFIDENCE, RESAMPLES
 from qv_env.evaluation.summary import PlayerSummary, deal_values, summarize
 from qv_env.files import write_bytes, write_json, write_text
 
-# --------------------------------------------------------------------------------------- files
-
 
 def write_results(
-    folder: Path, frame: pd.DataFrame, command: str = "", overwrite: bool = False
+    folder: Path, results: Results, command: str = "", overwrite: bool = False
 ) -> dict[str, PlayerSummary]:
-    """Write the rows of :func:`run_benchmark` and their figures, each file whole or not at all.
+    """Write a benchmark's rows and their figures, each file whole or not at all.
 
     Args:
         folder: Where to; made where it is missing.
-        frame: The rows.
+        results: The rows.
         command: The command line that made them.
         overwrite: Whether results that the folder has are replaced.
 
@@ -40,14 +36,14 @@ def write_results(
     check_folder(folder, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SUMMARY).unlink(missing_ok=True)  # it vouches for the others until they change
-    rows = frame.to_dict("records")
+    rows = results.frame.to_dict("records")
     write_rows(folder / RESULTS, ({str(key): row[key] for key in row} for row in rows))
-    return write_figures(folder, frame, command)
+    return write_figures(folder, results, command)
 
 
-def write_figures(folder: Path, frame: pd.DataFrame, command: str) -> dict[str, PlayerSummary]:
+def write_figures(folder: Path, results: Results, command: str) -> dict[str, PlayerSummary]:
     """Write ``plot.png``, ``table.md`` and, last, ``summary.json``; see :func:`write_results`."""
-    summaries = summarize(frame)
+    frame, summaries = results.frame, summarize(results)
     caption = f"{deals_text(frame)}, {seeds_text(frame)}"
     scores = {name: deal_values(frame, name, "score") for name in summaries}
     means = {name: summary.mean_score for name, summary in summaries.items()}
@@ -60,16 +56,16 @@ def write_figures(folder: Path, frame: pd.DataFrame, command: str) -> dict[str, 
     write_json(
         folder / SUMMARY,
         {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "suite": str(frame["suite"].iloc[0]),
+            "format": FORMAT,
+            "version": VERSION,
+            "suite": results.suite,
             "deals": int(frame["index"].max()) + 1,
             "seeds": [int(seed) for seed in dict.fromkeys(frame["seed"])],
             "confidence": CONFIDENCE,
             "bootstrap_resamples": RESAMPLES,
             "players": [asdict(summary) for summary in summaries.values()],
             "command": command,
-            "date": _now(),
+            "date": now(),
             "git_commit": commit,
             "git_dirty": dirty,
             "versions": package_versions(),

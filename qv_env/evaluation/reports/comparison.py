@@ -120,7 +120,7 @@ def report_blocks(
         learning: For agents by name the evaluations of their training runs.
         command: The command line that made it.
     """
-    frame = comparison.frame
+    frame = comparison.results.frame
     deals = deals_text(frame)
     level = f"{100 * CONFIDENCE:.0f} %"
     blocks: list[Block] = [
@@ -136,7 +136,7 @@ def report_blocks(
             ]
         ),
     ]
-    notes = frame.attrs.get("notes", [])
+    notes = comparison.results.notes
     if notes:
         blocks.append(Paragraph("These results differ in " + "; ".join(notes) + "."))
     if comparison.groups:
@@ -229,7 +229,7 @@ def _mean(comparison: Comparison, entry: str) -> Interval:
 
 def _games(comparison: Comparison) -> list[Block]:
     """The table of all deals, each score leading to its game where that was recorded."""
-    frame = comparison.frame
+    frame = comparison.results.frame
     columns = [
         (player, seed) for player, summary in comparison.summaries.items() for seed in summary.seeds
     ]

@@ -1,0 +1,184 @@
+"""Players by name: how a text such as ``human:FOLDER`` or ``MODULE:NAME`` becomes a player.
+
+A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``. The package itself knows
+the names of :data:`qv_env.evaluation.players.PLAYERS`; a project adds its own with
+:meth:`PlayerNames.extended`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from qv_env.evaluation.players.base import Player
+
+
+@dataclass(frozen=True)
+class PlayerSpec:
+    """A player's name, taken apart.
+
+    Attributes:
+        text: All of it.
+        name: What stands before the first colon or comma.
+        path: What stands between that and the first comma, or "".
+        options: The settings, as text.
+    """
+
+    text: str
+    name: str
+    path: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> PlayerSpec:
+        """Take a player's name apart.
+
+        Raises:
+            ValueError: A setting is not ``key=value``.
+        """
+        head, *settings = text.split(",")
+        name, _, path = head.partition(":")
+        options: dict[str, str] = {}
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            if not equals or not key:
+                raise ValueError(f"player {text!r}: {setting!r} is not key=value")
+            options[key] = value
+        return cls(text, name, path, options)
+
+    def files(self) -> dict[str, str]:
+        """Return the files that the name names, and the SHA-256 of each.
+
+        A policy's file or a settings file: what decides, beside the code, how the player plays.
+        """
+        found = {}
+        for text in (self.path, *self.options.values()):
+            for file in (Path(text), Path(text, "policy.safetensors")):
+                if text and file.is_file():
+                    found[file.as_posix()] = hashlib.sha256(file.read_bytes()).hexdigest()
+        return found
+
+
+@dataclass(frozen=True)
+class PlayerKind:
+    """Players of one name.
+
+    Attributes:
+        form: How they are named, such as ``human:FOLDER``.
+        make: Makes one; called with the name, taken apart. Raises ValueError or OSError where the
+            name is not as it should be. It imports what only these players need.
+    """
+
+    form: str
+    make: Callable[[PlayerSpec], Player]
+
+
+class PlayerNames:
+    """Kinds of players by name.
+
+    Args:
+        where: ``MODULE:NAME`` where another process finds this object.
+        kinds: The kinds, by name.
+    """
+
+    def __init__(self, where: str, kinds: Mapping[str, PlayerKind]) -> None:
+        self.where = where
+        self._kinds = dict(kinds)
+
+    def extended(self, where: str, kinds: Mapping[str, PlayerKind]) -> PlayerNames:
+        """Return these kinds and others; ``where`` as for the class."""
+        return PlayerNames(where, {**self._kinds, **kinds})
+
+    @staticmethod
+    def at(where: str) -> PlayerNames:
+        """Return the names that ``MODULE:NAME`` says.
+
+        Raises:
+            ValueError: There are none.
+        """
+        module, _, name = where.partition(":")
+        names = getattr(importlib.import_module(module), name, None)
+        if not isinstance(names, PlayerNames):
+            raise ValueError(f"{where} is no PlayerNames")
+        return names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names."""
+        return tuple(self._kinds)
+
+    @property
+    def forms(self) -> str:
+        """How players are named, for people."""
+        forms = ", ".join(kind.form for kind in self._kinds.values())
+        return f"{forms}, or MODULE:NAME for a player of yours"
+
+    def make(self, text: str) -> Player:
+        """Return the player that a text names.
+
+        ``MODULE:NAME`` is what ``NAME`` of an importable module makes: a subclass of
+        :class:`qv_env.evaluation.Player`, or a function that returns a player. It is called with
+        the settings as keywords; numbers, true, false and null of JSON are given as such.
+
+        Raises:
+            ValueError: There is no such player or setting; the message says what there is.
+            OSError: A file that the player needs cannot be read.
+        """
+        spec = PlayerSpec.parse(text)
+        if spec.name in self._kinds:
+            return self._kinds[spec.name].make(spec)
+        if spec.path:
+            return self._imported(spec)
+        raise ValueError(f"no player {spec.name!r}; there are {self._listed()}")
+
+    def _listed(self) -> str:
+        return f"{', '.join(self._kinds)} and MODULE:NAME"
+
+    def _imported(self, spec: PlayerSpec) -> Player:
+        """The player that something in an importable module makes."""
+        try:
+            made_by: Any = importlib.import_module(spec.name)
+        except (ImportError, TypeError, ValueError) as error:  # the latter: names such as .x
+            raise ValueError(f"player {spec.text!r}: {error}; there are {self._listed()}") from None
+        for part in spec.path.split("."):
+            if not hasattr(made_by, part):
+                raise ValueError(f"player {spec.text!r}: {spec.name} has no {spec.path}")
+            made_by = getattr(made_by, part)
+        if not callable(made_by):
+            raise ValueError(f"player {spec.text!r}: {spec.path} is no class and no function")
+        try:
+            player = made_by(**{key: _value(text) for key, text in spec.options.items()})
+        except TypeError as error:
+            raise ValueError(f"player {spec.text!r}: {error}") from error
+        if not isinstance(player, Player):
+            raise ValueError(
+                f"player {spec.text!r}: a player is a qv_env.evaluation.Player, not"
+                f" {type(player).__name__}"
+            )
+        player.name = player.name or spec.path
+        return player
+
+
+def plain(make: Callable[[], Player]) -> Callable[[PlayerSpec], Player]:
+    """Return what makes a player of a name that takes no path and no settings."""
+
+    def made(spec: PlayerSpec) -> Player:
+        if spec.path or spec.options:
+            raise ValueError(f"player {spec.name!r} takes no path and no settings")
+        return make()
+
+    return made
+
+
+def _value(text: str) -> Any:
+    """A setting's value: a number, true, false or null of JSON, else the text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, (dict, list, str)) else value
