@@ -30,6 +30,7 @@ from qv_env.evaluation.results import (
     COLUMNS,
     RESULTS,
     SUMMARY,
+    Results,
     ResultsError,
     read_results,
     row_line,
@@ -255,7 +256,7 @@ def test_the_command_line_end_to_end(tmp_path, capsys):
     assert "--limit 12" in summary["command"]
     assert {"date", "git_commit", "git_dirty"} <= set(summary)
     assert "numba" in summary["versions"]
-    figures = summarize(rows)
+    figures = summarize(Results(rows))
     for entry in summary["players"]:
         figure = figures[entry["player"]]
         assert entry["mean_score"] == vars(figure.mean_score)
