@@ -32,9 +32,10 @@ test: $(VENV)/.dev ## Run the tests.
 pictures: $(VENV)/.dev ## Make the README's picture again.
 	$(BIN)/python -m qv_env export tests/data/won.json --step 120 --out docs/pictures/table.png
 
-lint: $(VENV)/.dev ## Check style.
+lint: $(VENV)/.dev ## Check style and who imports whom.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 format: $(VENV)/.dev ## Rewrite the sources in the project's style.
 	$(BIN)/ruff check --fix .

@@ -13,10 +13,17 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
 from agents.networks.files import load_policy, policy_outputs
 from agents.networks.policy import masked_log_probs
-from agents.training.config import PLAYS
 from qv_env.evaluation.players.base import Player, Uniforms, sample_rows
 from qv_env.observation import visible_states
 from qv_env.rules import Game, play
+
+# How a policy is played, for settings and reports.
+PLAYS = {
+    "sample": "its actions are sampled from the policy's probabilities",
+    "argmax": "it takes the likeliest action, even where that goes round in circles",
+    "argmax-new": "it takes the likeliest action that does not return to a position already seen"
+    " in the episode; where there is none, it goes to the one seen least often",
+}
 
 
 def position_key(game: Game) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import yaml
 
 from agents.networks.table import NetworkConfig
+from agents.players.ppo import PLAYS
 from qv_env import MAX_EPISODE_STEPS, deal_number, suite
 from qv_env.observation import OBSERVATIONS
 from qv_env.suites import SUITE_SIZES, deal_pool
@@ -20,7 +21,6 @@ from qv_env.suites import SUITE_SIZES, deal_pool
 MAX_RUNS = 1_000  # of one command
 MATMUL_PRECISIONS = ("highest", "high", "medium")
 POLICIES = ("table", "MultiInputPolicy", "MlpPolicy")
-PLAYS = ("sample", "argmax", "argmax-new")
 
 
 Config = TypeVar("Config")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from agents.players.ppo import PLAYS
 from qv_env.evaluation.reports.page import (
     Block,
     Bullets,
@@ -30,13 +31,6 @@ from qv_env.evaluation.reports.tables import deals_text, interval_text, p_text, 
 from qv_env.evaluation.results import Results
 from qv_env.evaluation.stats import CONFIDENCE, PairedDifference
 from qv_env.evaluation.summary import PlayerSummary, compare_scores, deal_values, summarize
-
-PLAYS = {
-    "sample": "its actions are sampled from the policy's probabilities",
-    "argmax": "it takes the likeliest action, even where that goes round in circles",
-    "argmax-new": "it takes the likeliest action that does not return to a position already seen"
-    " in the episode; where there is none, it goes to the one seen least often",
-}
 
 
 def write_report(

@@ -23,8 +23,7 @@ from agents.networks.files import (
     save_policy,
 )
 from agents.players import make_player
-from agents.players.ppo import PPOPlayer, position_key
-from agents.training.config import PLAYS
+from agents.players.ppo import PLAYS, PPOPlayer, position_key
 from qv_env import QuaranteVoleursVectorEnv, deck_of, suite
 from qv_env.actions import (
     COLUMN_TO_COLUMN,
