@@ -52,6 +52,7 @@ _MAX_SPEED = 1000.0
 # Commands that need the extra "evaluation".
 _EVALUATION = {
     "benchmark": "let players play the same deals: rows, intervals, a table and a plot",
+    "check-player": "check that a player of yours keeps the protocol",
     "compare": "compare results deal by deal, also with the published ones",
 }
 
@@ -401,6 +402,8 @@ def _evaluation(command: str, words: Sequence[str]) -> int:
             f"{command} needs {error.name}: pip install 'qv-env[evaluation]'"
         ) from None
     program = f"{PROGRAM} {command}"
+    if command == "check-player":
+        return commands.check(words, program, PLAYERS)
     if command == "benchmark":
         return commands.benchmark(words, program, PLAYERS)
     return commands.compare(words, program)

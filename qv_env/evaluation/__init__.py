@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qv_env.evaluation.benchmark import play_into, run_benchmark
+    from qv_env.evaluation.checks import check_player
     from qv_env.evaluation.comparison import Comparison, load_results
     from qv_env.evaluation.play import game_rng, play_deals, watch
     from qv_env.evaluation.players import PLAYERS, Player, PlayerKind, PlayerNames
@@ -33,6 +34,7 @@ _HOMES = {
     "ResultsError": "qv_env.evaluation.results",
     "Schedule": "qv_env.evaluation.schedule",
     "Uniforms": "qv_env.evaluation.players.base",
+    "check_player": "qv_env.evaluation.checks",
     "game_rng": "qv_env.evaluation.play",
     "load_results": "qv_env.evaluation.comparison",
     "play_deals": "qv_env.evaluation.play",
@@ -64,6 +66,7 @@ __all__ = [
     "ResultsError",
     "Schedule",
     "Uniforms",
+    "check_player",
     "game_rng",
     "load_results",
     "play_deals",

@@ -19,6 +19,7 @@ import numpy as np
 
 from qv_env import MAX_EPISODE_STEPS, suite
 from qv_env.evaluation.benchmark import play_into
+from qv_env.evaluation.checks import check_player
 from qv_env.evaluation.comparison import ALLOWED, Comparison, load_results
 from qv_env.evaluation.players import PlayerNames
 from qv_env.evaluation.published import PUBLISHED_SUITES, with_published
@@ -292,6 +293,35 @@ def _chosen_players(texts: Sequence[str]) -> dict[str, str]:
             raise ValueError(f"player {name!r} is named twice")
         players[name] = spec
     return players
+
+
+# ------------------------------------------------------------------------------------ protocol
+
+
+def check(arguments: Sequence[str], program: str, names: PlayerNames) -> int:
+    """Run the command line that checks whether a player keeps the protocol; return 0.
+
+    Args:
+        arguments: What stands after the program's name.
+        program: How the program is called.
+        names: The players that there are.
+
+    Raises:
+        SystemExit: With status 2, when the player breaks the protocol or cannot be made.
+    """
+    parser = _Parser(
+        prog=program,
+        description="Check that a player keeps the protocol: its games replay by the rules, repeat"
+        " with the same seed, and do not depend on other games or on hidden cards.",
+    )
+    parser.add_argument("player", metavar="PLAYER", help=names.forms)
+    options = parser.parse_args(arguments)
+    try:
+        check_player(names.make(options.player))
+    except (ValueError, OSError) as error:
+        parser.error(" ".join(f"{options.player}: {error}".split()))
+    print(f"{options.player} keeps the protocol")
+    return 0
 
 
 # ---------------------------------------------------------------------------------- comparisons
