@@ -10,7 +10,7 @@ from qv_env._version import __version__
 from qv_env.actions import ACTION_NAMES, NUM_ACTIONS, action_name, parse_action
 from qv_env.cards import card_text, cards_text, parse_card, parse_cards
 from qv_env.deals import deal_code, deal_number, deck_of, parse_code
-from qv_env.env import ENV_ID, MAX_EPISODE_STEPS, QuaranteVoleursEnv
+from qv_env.env import QuaranteVoleursEnv
 from qv_env.playthroughs.playthrough import (
     Playthrough,
     PlaythroughError,
@@ -19,6 +19,7 @@ from qv_env.playthroughs.playthrough import (
     read_playthrough,
 )
 from qv_env.suites import suite
+from qv_env.variants import ENV_ID, MAX_EPISODE_STEPS
 from qv_env.vector import QuaranteVoleursVectorEnv
 
 __all__ = [

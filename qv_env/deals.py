@@ -40,6 +40,11 @@ def deal_code(number: int) -> str:
     return CODE_PREFIX + "".join(digits)
 
 
+def code_of(number: int) -> str:
+    """Return the code of a deal number, or ``""`` for -1, an explicit deck."""
+    return deal_code(number) if number >= 0 else ""
+
+
 def parse_code(code: str) -> int:
     """Return the deal number of a code; lower case and surrounding blanks are accepted.
 

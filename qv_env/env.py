@@ -8,37 +8,36 @@ from typing import Any, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 
 from qv_env._jit import compiled
-from qv_env.actions import NUM_ACTIONS, NUM_ACTIONS_WITHOUT_TAKE_BACK
 from qv_env.cards import NUM_CARDS
-from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, pick
-from qv_env.observation import STOCK_VISIBLE, Encoding, encode
-from qv_env.render.layout import last_move
-from qv_env.render.pixels import draw
+from qv_env.deals import code_of, deck_of, pick
+from qv_env.observation import STOCK_VISIBLE, encode
+from qv_env.render.pixels import picture
 from qv_env.render.window import Window
 from qv_env.rules import (
     LEGAL,
     REFUSALS,
     STATE,
-    Game,
     attempt,
     deal_cards,
     determinize,
     foundation_cards,
-    is_won,
     legal_actions,
 )
-from qv_env.suites import DealPool, Deals, deal_pool
+from qv_env.suites import Deals
 from qv_env.text import board_text
+from qv_env.variants import (
+    ENV_ID,
+    MAX_EPISODE_STEPS,
+    RENDER_MODES,
+    Observation,
+    Variant,
+    checked_render_mode,
+    chosen_deal,
+)
 
-ENV_ID = "QuaranteVoleurs-v0"
-MAX_EPISODE_STEPS = 500  # unless ``max_episode_steps`` says otherwise
-
-RENDER_MODES = ("ansi", "rgb_array", "human")
-
-Observation = np.ndarray | dict[str, np.ndarray]
+__all__ = ["ENV_ID", "MAX_EPISODE_STEPS", "QuaranteVoleursEnv"]
 
 
 @compiled
@@ -63,92 +62,6 @@ def _advance(
     # int() matters where numba is switched off: NumPy's numbers must not reach users.
     score, moves = int(game["score"]), int(game["moves"])
     return int(reason), int(points), score, moves, int(foundation_cards(game)), int(legal)
-
-
-class Variant:
-    """The keywords that say which variant of the environment this is, checked.
-
-    Args:
-        observation: ``"cards"`` or ``"onehot"``.
-        memory: Whether the observation holds the whole waste and the counts of unseen cards.
-        stock_visible: Whether the observation holds the stock's order.
-        take_back: Whether foundation cards may be taken back.
-        deals: The pool of deals (see ``qv_env.suites.deal_pool``).
-
-    Raises:
-        ValueError: One of them has a value that it cannot have; the message names it.
-    """
-
-    def __init__(
-        self, observation: str, memory: bool, stock_visible: bool, take_back: bool, deals: Deals
-    ) -> None:
-        flags = {"memory": memory, "stock_visible": stock_visible, "take_back": take_back}
-        for name, value in flags.items():
-            if not isinstance(value, (bool, np.bool_)):
-                raise ValueError(f"{name} is True or False, not {value!r}")
-        self.encoding = Encoding(observation, bool(memory), bool(stock_visible))
-        self.num_actions = NUM_ACTIONS if take_back else NUM_ACTIONS_WITHOUT_TAKE_BACK
-        self.action_space = spaces.Discrete(self.num_actions)
-        self.pool: DealPool = deal_pool(deals)
-
-
-def checked_render_mode(render_mode: str | None) -> str | None:
-    """Return the render mode, or raise a ValueError where there is no such mode."""
-    if render_mode is not None and render_mode not in RENDER_MODES:
-        raise ValueError(f"render_mode is None or one of {RENDER_MODES}, not {render_mode!r}")
-    return render_mode
-
-
-def chosen_deal(options: dict[str, Any] | None) -> tuple[int, np.ndarray] | None:
-    """Return the number (-1 for an explicit deck) and the deck that reset options ask for.
-
-    Args:
-        options: ``{"deal": code_or_number}``, ``{"deck": [...]}``, or nothing of these.
-
-    Returns:
-        The deal's number and its deck, uint8 (104,); None where the options leave it open.
-
-    Raises:
-        ValueError: Deal, deck or option is not one that there is; the message says why.
-    """
-    if options is None:
-        return None
-    if not isinstance(options, dict):
-        raise ValueError(f"reset options are a dict, not {options!r}")
-    if not options:
-        return None
-    unknown = sorted(str(key) for key in options if key not in ("deal", "deck"))
-    if unknown:
-        raise ValueError(f"no reset option {unknown[0]!r}; there are 'deal' and 'deck'")
-    if len(options) == 2:
-        raise ValueError("reset takes a 'deal' or a 'deck', not both")
-    if "deck" in options:
-        return -1, checked_deck(options["deck"])
-    number = deal_number(options["deal"])
-    return number, deck_of(number)
-
-
-def code_of(number: int) -> str:
-    """Return the code of a deal number, or ``""`` for -1, an explicit deck."""
-    return deal_code(number) if number >= 0 else ""
-
-
-def picture(
-    game: Game, deal: str, before: Game | None, reason: int, mask: np.ndarray
-) -> np.ndarray:
-    """Return what ``render_mode="rgb_array"`` shows of a game: uint8 (640, 960, 3).
-
-    Args:
-        game: A record of STATE.
-        deal: The deal's code, or ``""``.
-        before: The record before the last step, whose move is marked; None marks nothing.
-        reason: Which rule refused the last action, an index of REFUSALS.
-        mask: int8, the legal actions.
-    """
-    note = REFUSALS[reason]
-    if not note and not mask.any() and not is_won(game):
-        note = "no legal move is left"
-    return draw(game, deal, None if before is None else last_move(before, game), note)
 
 
 class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):

@@ -18,7 +18,8 @@ from stable_baselines3.common.vec_env.base_vec_env import (
 )
 
 from qv_env._jit import compiled
-from qv_env.env import QuaranteVoleursEnv, code_of
+from qv_env.deals import code_of
+from qv_env.env import QuaranteVoleursEnv
 from qv_env.rules import LEGAL, REFUSALS
 from qv_env.vector import QuaranteVoleursVectorEnv
 

@@ -18,18 +18,10 @@ from gymnasium.vector.utils import batch_space
 
 from qv_env._jit import compiled, inlined
 from qv_env.cards import NUM_CARDS
-from qv_env.deals import STREAM, load_stream, next_raw, pick, shuffle, store_stream
-from qv_env.env import (
-    MAX_EPISODE_STEPS,
-    Observation,
-    QuaranteVoleursEnv,
-    Variant,
-    checked_render_mode,
-    chosen_deal,
-    code_of,
-    picture,
-)
+from qv_env.deals import STREAM, code_of, load_stream, next_raw, pick, shuffle, store_stream
+from qv_env.env import QuaranteVoleursEnv
 from qv_env.observation import encode, encode_move
+from qv_env.render.pixels import picture
 from qv_env.render.window import MAX_TABLES, Window
 from qv_env.rules import (
     LEGAL,
@@ -44,6 +36,13 @@ from qv_env.rules import (
 )
 from qv_env.suites import Deals
 from qv_env.text import board_text
+from qv_env.variants import (
+    MAX_EPISODE_STEPS,
+    Observation,
+    Variant,
+    checked_render_mode,
+    chosen_deal,
+)
 
 _REFUSAL_TEXTS = np.array(REFUSALS, dtype=object)
 

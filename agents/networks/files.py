@@ -18,8 +18,8 @@ from torch import Tensor
 
 from agents.networks.policy import TablePolicy
 from agents.networks.table import observation_tensors
-from qv_env.env import Variant
 from qv_env.files import write_bytes
+from qv_env.variants import Variant
 
 POLICY_FILE = "policy.safetensors"
 

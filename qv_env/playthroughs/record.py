@@ -19,10 +19,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from qv_env.cards import NUM_CARDS
-from qv_env.env import Observation, QuaranteVoleursEnv, code_of
+from qv_env.deals import code_of
+from qv_env.env import QuaranteVoleursEnv
 from qv_env.files import write_bytes
 from qv_env.playthroughs.playthrough import PathLike, Playthrough, PlaythroughError
 from qv_env.rules import CARDS_PER_COLUMN, COLUMN_CARDS, Game
+from qv_env.variants import Observation
 from qv_env.vector import QuaranteVoleursVectorEnv
 
 Pairs: TypeAlias = "Sequence[tuple[int, float]]"

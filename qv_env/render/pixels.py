@@ -22,7 +22,7 @@ from qv_env.actions import COLUMN, NUM_COLUMNS, NUM_FOUNDATIONS
 from qv_env.cards import NUM_CARDS, NUM_RANKS, NUM_SUITS, RANK_LETTERS
 from qv_env.render import art, layout
 from qv_env.render.layout import CARD_HEIGHT, CARD_WIDTH, CORNER, LABELS, Label, LastMove, Rect
-from qv_env.rules import NO_CARD, Game, foundation_top, is_won, waste_top
+from qv_env.rules import NO_CARD, REFUSALS, Game, foundation_top, is_won, waste_top
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -472,3 +472,21 @@ def draw(game: Game, deal: str = "", move: LastMove | None = None, note: str = "
         place = LABELS["won"].place
         _blend(frame, _won(int(game["score"]), int(game["moves"])), place.x, place.y)
     return frame
+
+
+def picture(
+    game: Game, deal: str, before: Game | None, reason: int, mask: np.ndarray
+) -> np.ndarray:
+    """Return what ``render_mode="rgb_array"`` shows of a game: uint8 (640, 960, 3).
+
+    Args:
+        game: A record of STATE.
+        deal: The deal's code, or ``""``.
+        before: The record before the last step, whose move is marked; None marks nothing.
+        reason: Which rule refused the last action, an index of REFUSALS.
+        mask: int8, the legal actions.
+    """
+    note = REFUSALS[reason]
+    if not note and not mask.any() and not is_won(game):
+        note = "no legal move is left"
+    return draw(game, deal, None if before is None else layout.last_move(before, game), note)
