@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.measure import RandomPlayer, Result, Row, Sizes, Target, in_turns, rate, ratio
 from benchmarks.measure import summary as summary_of
 from qv_env import MAX_EPISODE_STEPS, NUM_ACTIONS, QuaranteVoleursVectorEnv
-from qv_env._jit import compiled
 from qv_env.actions import NUM_COLUMNS, NUM_FOUNDATIONS
+from qv_env.compiling import compiled
 from qv_env.rules import MAX_COLUMN
 
 _CALLS = 10  # steps, or copies, in a round

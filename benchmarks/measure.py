@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from qv_env._jit import compiled
+from qv_env.compiling import compiled
 
 ROOT = Path(__file__).resolve().parent.parent
 

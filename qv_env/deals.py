@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from qv_env._jit import compiled, inlined
 from qv_env.cards import COPIES, NUM_CARDS, NUM_KINDS, card_text
+from qv_env.compiling import compiled, inlined
 
 NUM_DEALS = 1 << 35
 HELD_OUT_FROM = 1 << 34  # deals from here on are never drawn by a plain reset

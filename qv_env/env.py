@@ -9,8 +9,8 @@ from typing import Any, SupportsIndex
 import gymnasium as gym
 import numpy as np
 
-from qv_env._jit import compiled
 from qv_env.cards import NUM_CARDS
+from qv_env.compiling import compiled
 from qv_env.deals import code_of, deck_of, pick
 from qv_env.observation import STOCK_VISIBLE, encode
 from qv_env.render.pixels import picture

@@ -28,7 +28,6 @@ from typing import NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from qv_env._jit import compiled, inlined
 from qv_env.actions import (
     COLUMN,
     MOVE_TABLE,
@@ -38,6 +37,7 @@ from qv_env.actions import (
     WASTE,
 )
 from qv_env.cards import COPIES, NUM_KINDS, NUM_RANKS
+from qv_env.compiling import compiled, inlined
 from qv_env.rules import (
     CARDS_PER_COLUMN,
     MAX_COLUMN,

@@ -32,7 +32,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from qv_env._jit import compiled, inlined
 from qv_env.actions import (
     COLUMN,
     COLUMN_TO_COLUMN,
@@ -49,6 +48,7 @@ from qv_env.actions import (
     WASTE_TO_FOUNDATION,
 )
 from qv_env.cards import ACE, COPIES, NUM_CARDS, NUM_KINDS, NUM_RANKS, NUM_SUITS
+from qv_env.compiling import compiled, inlined
 
 # ------------------------------------------------------------------------------- the material
 

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env.base_vec_env import (
     VecEnvStepReturn,
 )
 
-from qv_env._jit import compiled
+from qv_env.compiling import compiled
 from qv_env.deals import code_of
 from qv_env.env import QuaranteVoleursEnv
 from qv_env.rules import LEGAL, REFUSALS

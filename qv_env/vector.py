@@ -16,8 +16,8 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from qv_env._jit import compiled, inlined
 from qv_env.cards import NUM_CARDS
+from qv_env.compiling import compiled, inlined
 from qv_env.deals import STREAM, code_of, load_stream, next_raw, pick, shuffle, store_stream
 from qv_env.env import QuaranteVoleursEnv
 from qv_env.observation import encode, encode_move

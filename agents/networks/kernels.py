@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qv_env._jit import compiled, inlined
 from qv_env.actions import COLUMN, FOUNDATION, MOVES, NUM_COLUMNS, NUM_FOUNDATIONS, STOCK, WASTE
 from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
+from qv_env.compiling import compiled, inlined
 from qv_env.rules import CARDS_PER_COLUMN, MAX_COLUMN, STOCK_CARDS
 
 # What a card is embedded by, a row each: its id; its distance to the lower foundation, to the

@@ -30,7 +30,6 @@ from agents.search.stage import (
     _mixed,
     safe_action,
 )
-from qv_env._jit import compiled, inlined
 from qv_env.actions import (
     COLUMN,
     FOUNDATION,
@@ -42,6 +41,7 @@ from qv_env.actions import (
     WASTE,
 )
 from qv_env.cards import COPIES, NUM_CARDS, NUM_KINDS, NUM_RANKS, NUM_SUITS
+from qv_env.compiling import compiled, inlined
 from qv_env.rules import (
     MAX_COLUMN,
     STATE,

@@ -29,9 +29,9 @@ from agents.search.stage import (
     search_stage,
     worth_ahead,
 )
-from qv_env._jit import compiled
 from qv_env.actions import DRAW
 from qv_env.cards import NUM_KINDS
+from qv_env.compiling import compiled
 from qv_env.rules import STATE, STOCK_CARDS, count_unseen, is_won, play
 
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from qv_env._jit import compiled, inlined
 from qv_env.actions import (
     COLUMN,
     COLUMN_TO_FOUNDATION,
@@ -36,6 +35,7 @@ from qv_env.actions import (
     WASTE_TO_FOUNDATION,
 )
 from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
+from qv_env.compiling import compiled, inlined
 from qv_env.rules import (
     LEGAL,
     MAX_COLUMN,

@@ -35,7 +35,7 @@ from agents.networks.table import (
     trunk_backward,
     trunk_forward,
 )
-from qv_env._jit import compiled
+from qv_env.compiling import compiled
 
 Result = TypeVar("Result")
 

@@ -42,8 +42,8 @@ from agents.training.config import (
     ConfigError,
     require,
 )
-from qv_env._jit import compiled
 from qv_env.actions import DRAW
+from qv_env.compiling import compiled
 from qv_env.deals import HELD_OUT_FROM, deck_of
 from qv_env.evaluation.play import game_rng
 from qv_env.evaluation.provenance import git_state, package_versions

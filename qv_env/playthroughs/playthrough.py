@@ -35,9 +35,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from qv_env._jit import compiled
 from qv_env.actions import ACTION_NAMES, NUM_ACTIONS
 from qv_env.cards import NUM_CARDS, NUM_KINDS
+from qv_env.compiling import compiled
 from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, parse_code
 from qv_env.files import write_bytes
 from qv_env.rules import LEGAL, REFUSALS, is_won, new_game, play, refusal

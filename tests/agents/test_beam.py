@@ -24,8 +24,8 @@ from agents.search.stage import (
     safe_action,
 )
 from qv_env import deck_of
-from qv_env._jit import compiled
 from qv_env.actions import NUM_ACTIONS
+from qv_env.compiling import compiled
 from qv_env.rules import STATE, foundation_cards, legal_actions, new_game, play
 from tests.agents.test_search import endgame
 

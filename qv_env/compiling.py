@@ -32,7 +32,7 @@ def _package_stamp() -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
         source = path.read_bytes()
-        if b"qv_env._jit" in source or path.name in ("_jit.py", "actions.py", "cards.py"):
+        if b"qv_env.compiling" in source or path.name in ("compiling.py", "actions.py", "cards.py"):
             digest.update(path.name.encode())
             digest.update(source)
     return digest.hexdigest()
