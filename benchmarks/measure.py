@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from qv_env.compiling import compiled
+from qv_env.deals import split_mix
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -179,12 +180,8 @@ def choose_legal(masks: np.ndarray, actions: np.ndarray, random: np.ndarray) -> 
         legal = 0
         for a in range(masks.shape[1]):
             legal += masks[i, a]
-        random[0] += np.uint64(0x9E3779B97F4A7C15)
-        mixed = random[0]
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
-        left = ((mixed >> np.uint64(32)) * np.uint64(legal)) >> np.uint64(32)
+        random[0], bits = split_mix(random[0])
+        left = ((bits >> np.uint64(32)) * np.uint64(legal)) >> np.uint64(32)
         actions[i] = 0
         for a in range(masks.shape[1]):
             if masks[i, a]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from gymnasium.error import DependencyNotInstalled
-from gymnasium.utils import seeding
 
 from qv_env._version import __version__
 from qv_env.cards import SUIT_LETTERS, SUIT_SYMBOLS, cards_text
@@ -39,6 +38,7 @@ from qv_env.playthroughs.show import (
     summary,
 )
 from qv_env.rules import COLUMN_CARDS, new_game
+from qv_env.suites import deal_of_seed
 from qv_env.text import board_text, state_text
 
 PROGRAM = "python -m qv_env"
@@ -187,10 +187,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
     if arguments.seed is not None:
-        # As the environment's reset draws from the training half.
-        generator, _ = seeding.np_random(_whole_number("--seed", arguments.seed))
-        raw = int(generator.bit_generator.random_raw())
-        number = raw * HELD_OUT_FROM >> 64
+        number = deal_of_seed(_whole_number("--seed", arguments.seed))
     elif arguments.deal is None:
         number = secrets.randbelow(HELD_OUT_FROM)
     else:

@@ -102,13 +102,18 @@ _GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inlined
+def mixed(x: np.uint64) -> np.uint64:
+    """The finalizer of SplitMix64: a bijection whose outputs look unrelated for related inputs."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@inlined
 def split_mix(state: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Advance SplitMix64 (Steele, Lea and Flood 2014): return its next state and its output."""
     state += _GOLDEN_RATIO
-    x = state
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state, x ^ (x >> np.uint64(31))
+    return state, mixed(state)
 
 
 @compiled

@@ -11,7 +11,7 @@ import numpy as np
 
 from qv_env.cards import NUM_CARDS
 from qv_env.compiling import compiled
-from qv_env.deals import code_of, deck_of, pick
+from qv_env.deals import code_of, deck_of
 from qv_env.observation import STOCK_VISIBLE, encode
 from qv_env.render.pixels import picture
 from qv_env.render.window import Window
@@ -220,9 +220,7 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         chosen = chosen_deal(options)
         super().reset(seed=seed)
         if chosen is None:
-            raw = self.np_random.bit_generator.random_raw()
-            pool = self._pool
-            number = int(pick(np.uint64(raw), pool.start, pool.size, pool.numbers))
+            number = self._pool.draw(self.np_random.bit_generator)
             chosen = number, deck_of(number)
         number, deck = chosen
         self._deal = code_of(number)

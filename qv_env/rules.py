@@ -336,11 +336,11 @@ def write_legal_actions(game: Game, mask_words: np.ndarray, work: np.ndarray) ->
         middle &= _BEFORE_TAKE_BACKS
         high = _NO_BITS
         _spread(middle, mask_words, 8, 6)
-    return _count_bits(low) + _count_bits(middle) + _count_bits(high)
+    return count_bits(low) + count_bits(middle) + count_bits(high)
 
 
 @inlined
-def _count_bits(word: np.uint64) -> int:
+def count_bits(word: np.uint64) -> int:
     """How many bits of a word are set (a form that compilers know as one instruction)."""
     word -= (word >> _BIT) & np.uint64(0x5555555555555555)
     twos = np.uint64(0x3333333333333333)

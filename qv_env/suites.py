@@ -36,9 +36,10 @@ from importlib.resources import files
 from typing import TypeAlias
 
 import numpy as np
+from gymnasium.utils import seeding
 
 from qv_env.actions import NUM_ACTIONS
-from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_code, deal_number, split_mix
+from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_code, deal_number, pick, split_mix
 
 _PARTS = {"dev-200": 200, "test-1000": 1_000, "test-10000": 10_000}  # of the fixed sequence
 
@@ -107,6 +108,11 @@ class DealPool:
     size: int
     numbers: np.ndarray
 
+    def draw(self, bit_generator: np.random.BitGenerator) -> int:
+        """Return the deal number that the next 64 bits of a generator choose."""
+        raw = np.uint64(bit_generator.random_raw())
+        return int(pick(raw, self.start, self.size, self.numbers))
+
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
 
@@ -138,6 +144,21 @@ def deal_pool(deals: Deals) -> DealPool:
     if not numbers:
         raise ValueError("deals is an empty list")
     return _list(np.array(numbers, dtype=np.int64))
+
+
+def deal_of_seed(seed: int, deals: Deals = None) -> int:
+    """Return the number of the deal that ``reset(seed=seed)`` gives.
+
+    Args:
+        seed: A non-negative integer.
+        deals: The pool that the environment draws from, as its keyword ``deals`` names it.
+
+    Raises:
+        ValueError: There is no such pool.
+        gymnasium.error.Error: It is no such seed.
+    """
+    generator, _ = seeding.np_random(seed)
+    return deal_pool(deals).draw(generator.bit_generator)
 
 
 def _list(numbers: np.ndarray) -> DealPool:

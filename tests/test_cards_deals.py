@@ -22,12 +22,13 @@ from qv_env.deals import (
     deal_number,
     deck_of,
     load_stream,
+    mixed,
     next_raw,
     parse_code,
     pick,
     store_stream,
 )
-from qv_env.suites import SUITE_SIZES, deal_pool, suite
+from qv_env.suites import SUITE_SIZES, deal_of_seed, deal_pool, suite
 
 from . import reference
 
@@ -372,6 +373,12 @@ def test_suites_are_cut_from_the_documented_sequence():
     assert suite("test-10000").tolist() == numbers[1200:]
 
 
+def test_the_finalizer_of_split_mix_is_the_references():
+    for state in (0, 1, 2**63, 2**64 - 1):
+        output = next(reference.split_mix_64(state))
+        assert mixed(np.uint64((state + 0x9E3779B97F4A7C15) % 2**64)) == output
+
+
 def test_suites_have_their_sizes_and_are_disjoint_and_held_out():
     assert {name: len(suite(name)) for name in SUITE_SIZES} == SUITE_SIZES
     sizes = {"dev-200": 200, "test-1000": 1000, "test-10000": 10000}
@@ -456,6 +463,19 @@ def test_a_seeded_reset_gives_the_same_deal_for_ever(seed):
     assert qv_env.QuaranteVoleursEnv().reset(seed=seed)[1]["deal"] == SEEDED[seed]
     batch = qv_env.QuaranteVoleursVectorEnv(1)
     assert deal_code(batch.reset(seed=seed)[1]["deal"][0]) == SEEDED[seed]
+
+
+@pytest.mark.parametrize("deals", [None, "dev-200", "5:12", [3, "FT1-N-AAAAAAV"]])
+def test_the_deal_of_a_seed_is_the_one_that_a_reset_gives(deals):
+    env = qv_env.QuaranteVoleursEnv(deals=deals)
+    for seed in (*range(10), 2**40):
+        assert deal_code(deal_of_seed(seed, deals)) == env.reset(seed=seed)[1]["deal"]
+    assert [deal_code(deal_of_seed(seed)) for seed in SEEDED] == list(SEEDED.values())
+
+
+def test_a_seed_that_is_none():
+    with pytest.raises(gym.error.Error, match="-1"):
+        deal_of_seed(-1)
 
 
 def test_an_unseeded_environment_does_not_repeat_itself():

@@ -27,7 +27,6 @@ from agents.search.stage import (
     FEATURES,
     _is_new,
     _longer,
-    _mixed,
     safe_action,
 )
 from qv_env.actions import (
@@ -42,14 +41,15 @@ from qv_env.actions import (
 )
 from qv_env.cards import COPIES, NUM_CARDS, NUM_KINDS, NUM_RANKS, NUM_SUITS
 from qv_env.compiling import compiled, inlined
+from qv_env.deals import mixed
 from qv_env.rules import (
     MAX_COLUMN,
     STATE,
     STOCK_CARDS,
     WORK_SIZE,
     Game,
-    _count_bits,
     awaited,
+    count_bits,
     foundation_cards,
     play,
     rank_of,
@@ -169,7 +169,7 @@ def _leave_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
     old = node["hashes"][c]
     new = old ^ _IN_COLUMN[row, card_id]
     node["hashes"][c] = new
-    node["key"] += _mixed(new) - _mixed(old)
+    node["key"] += mixed(new) - mixed(old)
     if node["twice"][c] & card:
         node["twice"][c] ^= card
     else:
@@ -192,7 +192,7 @@ def _enter_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
     old = node["hashes"][c]
     new = old ^ _IN_COLUMN[row, card_id]
     node["hashes"][c] = new
-    node["key"] += _mixed(new) - _mixed(old)
+    node["key"] += mixed(new) - mixed(old)
     lower = node["once"][c] & _LOWER[card_id]
     node["over"] += lower != _NONE
     node["over_near"] += (lower & near) != _NONE
@@ -343,7 +343,7 @@ def _key_after(node: Node, action: int) -> np.uint64:
     key = node["key"]
     if source == COLUMN:
         old = node["hashes"][s]
-        key += _mixed(old ^ _IN_COLUMN[int(game["heights"][s]) - 1, card_id]) - _mixed(old)
+        key += mixed(old ^ _IN_COLUMN[int(game["heights"][s]) - 1, card_id]) - mixed(old)
     elif source == WASTE:
         old = node["waste_hash"]
         key += (old ^ _IN_WASTE[int(game["waste_size"]) - 1, card_id]) - old
@@ -361,7 +361,7 @@ def _key_after(node: Node, action: int) -> np.uint64:
         key += _ON_FOUNDATIONS[suit, min(low, high), max(low, high)]
     if target == COLUMN:
         old = node["hashes"][t]
-        key += _mixed(old ^ _IN_COLUMN[int(game["heights"][t]), card_id]) - _mixed(old)
+        key += mixed(old ^ _IN_COLUMN[int(game["heights"][t]), card_id]) - mixed(old)
     elif target == WASTE:
         old = node["waste_hash"]
         key += (old ^ _IN_WASTE[int(game["waste_size"]), card_id]) - old
@@ -400,7 +400,7 @@ def begin(nodes: np.ndarray, root: np.ndarray) -> None:
     for c in range(NUM_COLUMNS):
         node["hashes"][c] = node["once"][c] = node["twice"][c] = _NONE
         node["links_in"][c] = 0
-        node["key"] += _mixed(_NONE)
+        node["key"] += mixed(_NONE)
         for row in range(root[0]["heights"][c]):
             game["heights"][c] = row
             _enter_column(node, c, int(game["columns"][c, row]), near)
@@ -476,7 +476,7 @@ def node_value(
             in_column, in_waste = int(depths[card_id]), _FAR
             if node["waste_once"] & _CARD[card_id]:
                 place = np.uint64(_place_in_waste(node, card_id, places))
-                in_waste = int(_count_bits((node["waste_places"] >> place) >> _BIT))
+                in_waste = int(count_bits((node["waste_places"] >> place) >> _BIT))
             if in_column == _FAR and in_waste == _FAR:
                 in_stock += 1
             elif in_column <= in_waste:

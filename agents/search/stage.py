@@ -36,6 +36,7 @@ from qv_env.actions import (
 )
 from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
 from qv_env.compiling import compiled, inlined
+from qv_env.deals import mixed
 from qv_env.rules import (
     LEGAL,
     MAX_COLUMN,
@@ -274,14 +275,6 @@ _ON_FOUNDATIONS = _rng.integers(
 _STOCK_LEFT = _rng.integers(0, 1 << 64, STOCK_CARDS + 1, dtype=np.uint64)
 
 
-@inlined
-def _mixed(x: np.uint64) -> np.uint64:
-    """The finalizer of SplitMix64: bits that look unrelated for related numbers."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 @compiled
 def position_key(game: Game) -> np.uint64:
     """A hash that is the same for positions which differ in nothing that matters.
@@ -294,7 +287,7 @@ def position_key(game: Game) -> np.uint64:
         column = np.uint64(0)
         for row in range(game["heights"][c]):
             column ^= _IN_COLUMN[row, game["columns"][c, row]]
-        key += _mixed(column)
+        key += mixed(column)
     for s in range(NUM_SUITS):
         one, other = game["foundations"][s], game["foundations"][s + NUM_SUITS]
         key += _ON_FOUNDATIONS[s, min(one, other), max(one, other)]
