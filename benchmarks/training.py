@@ -155,7 +155,7 @@ def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
         for name in ("env_method", "action_masks"):
             yield env, name, _MASKS
         if hasattr(env, "batch"):
-            for name in ("_take", "_draw", "_observation"):
+            for name in ("step_games", "finish_step"):
                 yield env.batch, name, _KERNEL
         for single in getattr(env, "envs", ()):  # those of a DummyVecEnv
             yield single, "step", _KERNEL

@@ -19,6 +19,7 @@ from qv_env.rules import (
     LEGAL,
     REFUSALS,
     STATE,
+    Game,
     attempt,
     deal_cards,
     determinize,
@@ -277,6 +278,17 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (192,), or (112,) without take-backs."""
         return self._mask.astype(np.bool_)
+
+    @property
+    def state(self) -> Game:
+        """The game itself: one live record of ``qv_env.rules.STATE``, read-only.
+
+        For what goes around an environment, such as recorders. It is not for agents: it holds the
+        order of the hidden stock. Agents that think ahead take :meth:`determinize`.
+        """
+        states = self._states.view()
+        states.flags.writeable = False
+        return states[0]
 
     def determinize(self, rng: np.random.Generator) -> QuaranteVoleursEnv:
         """Return a copy of the environment with the unseen cards in a new random order.

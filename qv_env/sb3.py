@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -192,27 +192,22 @@ class QuaranteVoleursVecEnv(VecEnv):
         self, actions: np.ndarray, infos: list[dict[str, Any]] | None
     ) -> tuple[VecEnvObs, np.ndarray, np.ndarray, dict[int, dict[str, Any]]]:
         """Step all games; put their infos into a list, if any, where those that end are blanks."""
-        # This is the batch's own step, without the infos of a vector environment.
-        batch = self.batch
-        before, _ = batch._take(actions)
-        rewards = batch._arrays.reward.astype(np.float32)
-        dones = batch._arrays.ended.copy()
+        batch, arrays = self.batch, self.batch.arrays
+        num_ended, _ = batch.step_games(actions)
+        rewards = arrays.reward.astype(np.float32)
+        dones = arrays.ended.copy()
         if infos is not None:
             infos += self._current_infos()
-        finals = {}
-        if batch._num_ended:
-            ended = np.flatnonzero(dones).tolist()
-            finals = self._final_infos(ended)
-            batch._draw(dones)
-            batch._num_ended = 0
-            self._begin(ended)
-        if before is not None:
-            batch._watch(before)
-        return batch._observation(), rewards, dones, finals
+        if not num_ended:
+            return batch.finish_step(), rewards, dones, {}
+        finals = self._final_infos(np.flatnonzero(dones).tolist())
+        observation = batch.finish_step()
+        self._begin(finals)
+        return observation, rewards, dones, finals
 
     def _current_infos(self) -> list[dict[str, Any]]:
         """The infos of all games as if none had ended: copies of those that are kept up to date."""
-        arrays = self.batch._arrays
+        arrays = self.batch.arrays
         shown = self._shown
         count = _note_changes(
             arrays.score, arrays.foundation_cards, arrays.refusal,
@@ -230,7 +225,7 @@ class QuaranteVoleursVecEnv(VecEnv):
 
     def _final_infos(self, ended: Sequence[int]) -> dict[int, dict[str, Any]]:
         """The last infos of games that ended and were not reset yet, by their numbers."""
-        arrays = self.batch._arrays
+        arrays = self.batch.arrays
         elapsed = round(time.time() - self._start, 6)
         finals = {}
         for i in ended:
@@ -243,17 +238,18 @@ class QuaranteVoleursVecEnv(VecEnv):
                 "won": bool(arrays.won[i]),
                 "refusal": REFUSALS[arrays.refusal[i]],
                 "TimeLimit.truncated": not arrays.terminated[i],
-                "terminal_observation": self.batch._encoding.views(arrays.rows[i].copy()),
+                "terminal_observation": self.batch.observation_of(i),
                 # The score of a game is the sum of its rewards.
                 "episode": {"r": float(score), "l": int(arrays.elapsed[i]), "t": elapsed},
             }
         return finals
 
-    def _begin(self, which: Sequence[int]) -> None:
+    def _begin(self, which: Iterable[int]) -> None:
         """Take note of games that were just reset."""
+        deals = self.batch.arrays.deal
         for i in which:
             info = {
-                "deal": code_of(int(self.batch._arrays.deal[i])),
+                "deal": code_of(int(deals[i])),
                 "score": 0,
                 "moves": 0,
                 "foundation_cards": 0,

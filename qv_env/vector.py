@@ -52,7 +52,7 @@ _NUMBERS = ("score", "moves", "foundation_cards", "won")
 _DRAWN = -2  # in an array of deals: draw one from the pool
 
 
-class _Arrays(NamedTuple):
+class BatchArrays(NamedTuple):
     """All that a batch of n games consists of, as compiled code takes it."""
 
     states: np.ndarray  # rules.STATE (n,)
@@ -72,11 +72,11 @@ class _Arrays(NamedTuple):
     refusal: np.ndarray  # uint8 (n,), indices of rules.REFUSALS
 
 
-def _new_arrays(num_envs: int, row_size: int, num_actions: int) -> _Arrays:
+def _new_arrays(num_envs: int, row_size: int, num_actions: int) -> BatchArrays:
     def zeros(kind: Any, *shape: int) -> np.ndarray:
         return np.zeros((num_envs, *shape), dtype=kind)
 
-    return _Arrays(
+    return BatchArrays(
         states=zeros(STATE),
         streams=zeros(STREAM),
         deal=np.full(num_envs, -1, dtype=np.int64),
@@ -96,7 +96,7 @@ def _new_arrays(num_envs: int, row_size: int, num_actions: int) -> _Arrays:
 
 
 @compiled
-def _begin(arrays: _Arrays, i: int, deck: np.ndarray, flags: int) -> None:
+def _begin(arrays: BatchArrays, i: int, deck: np.ndarray, flags: int) -> None:
     """Start a game of a deck in environment i."""
     game = arrays.states[i]
     deal_cards(game, deck)
@@ -116,7 +116,7 @@ def _begin(arrays: _Arrays, i: int, deck: np.ndarray, flags: int) -> None:
 
 @compiled
 def _draw_games(
-    arrays: _Arrays,
+    arrays: BatchArrays,
     chosen: np.ndarray,
     pool_start: int,
     pool_size: int,
@@ -134,7 +134,7 @@ def _draw_games(
 
 
 @compiled
-def _deal_games(arrays: _Arrays, chosen: np.ndarray, decks: np.ndarray, flags: int) -> None:
+def _deal_games(arrays: BatchArrays, chosen: np.ndarray, decks: np.ndarray, flags: int) -> None:
     """Start a game of decks[i] in each environment i that is chosen (bool (n,))."""
     for i in range(len(chosen)):
         if chosen[i]:
@@ -156,7 +156,7 @@ def _find_outside(actions: np.ndarray, idle: np.ndarray, num_actions: int) -> in
 
 @inlined
 def _step_game(
-    arrays: _Arrays,
+    arrays: BatchArrays,
     i: int,
     action: int,
     limit: int,
@@ -188,7 +188,7 @@ def _step_game(
 
 @compiled
 def _step_games(
-    arrays: _Arrays,
+    arrays: BatchArrays,
     low: int,
     high: int,
     actions: np.ndarray,
@@ -374,7 +374,9 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             before = self._arrays.states.copy()
             if self._before is not None:
                 before[~chosen] = self._before[~chosen]
-            self._watch(before)
+            self._before = before
+            if self.render_mode == "human":
+                self._show(self.metadata["render_fps"])
         return self._observation(), self._infos(chosen, any_refused=False)
 
     def step(
@@ -396,27 +398,35 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
                 of shape (num_envs,); nothing has changed. In ``DISABLED`` mode also: a game that
                 ended was not reset.
         """
-        before, num_refused = self._take(actions)
+        num_ended, num_refused = self.step_games(actions)
         arrays = self._arrays
         rewards = arrays.reward.copy()
         terminations = arrays.terminated.copy()
         truncations = arrays.truncated.copy()
         final: dict[str, Any] = {}
-        if self._num_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
-            ended = arrays.ended.copy()
-            final = self._final(ended, num_refused > 0)
-            self._draw(ended)
-            self._num_ended = 0
+        if num_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
+            final = self._final(arrays.ended.copy(), num_refused > 0)
+        observation = self.finish_step()
         infos = final | self._infos(None, num_refused > 0)
-        if before is not None:
-            self._watch(before)
-        return self._observation(), rewards, terminations, truncations, infos
+        return observation, rewards, terminations, truncations, infos
 
-    def _take(self, actions: Sequence[int] | np.ndarray) -> tuple[np.ndarray | None, int]:
-        """Step the games, as :meth:`step` says, but for the resets of ``SAME_STEP`` mode.
+    # A step in two halves, for adapters that make other things of it than `step` does.
+
+    def step_games(self, actions: Sequence[int] | np.ndarray) -> tuple[int, int]:
+        """Do the first half of a step: afterwards :attr:`arrays` says how each game stands.
+
+        In ``NEXT_STEP`` mode it resets the games that ended in the step before. In ``SAME_STEP``
+        mode those that end in this step stand in :attr:`arrays` as they ended, until
+        :meth:`finish_step`, which comes next in any mode, resets them.
+
+        Args:
+            actions: Integers (num_envs,).
 
         Returns:
-            The games before it where pictures will want them, and how many actions were refused.
+            How many games ended, and how many actions were refused.
+
+        Raises:
+            gymnasium.error.ResetNeeded, ValueError: As :meth:`step`; nothing has changed.
         """
         arrays = self._arrays
         idle = self._none_idle
@@ -431,12 +441,39 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         if resets:
             idle = arrays.ended.copy()
         taken = self._checked_actions(actions, idle)
-        before = None if self.render_mode is None else arrays.states.copy()
+        if self.render_mode is not None:
+            self._before = arrays.states.copy()
         if resets:
             self._draw(idle)
 
         self._num_ended, num_refused = self._run_step(taken, idle)
-        return before, num_refused
+        return self._num_ended, num_refused
+
+    def finish_step(self) -> Observation:
+        """Do the second half of a step: resets, in ``SAME_STEP`` mode, and the window.
+
+        Returns:
+            Observations, as :meth:`step` returns them.
+        """
+        if self._num_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
+            self._draw(self._arrays.ended.copy())
+            self._num_ended = 0
+        if self.render_mode == "human":
+            self._show(self.metadata["render_fps"])
+        return self._observation()
+
+    @property
+    def arrays(self) -> BatchArrays:
+        """The batch itself: its live arrays, which the next step overwrites; only to be read.
+
+        For what goes around a batch, such as adapters and recorders. They are not for agents: the
+        states hold the order of the hidden stock.
+        """
+        return self._arrays
+
+    def observation_of(self, game: int) -> Observation:
+        """Return a copy of one game's observation, as a single environment gives it."""
+        return self._encoding.view(self._arrays.rows[game].copy())
 
     def action_masks(self) -> np.ndarray:
         """Return which actions are legal now: bool (num_envs, 192), or (num_envs, 112)."""
@@ -464,12 +501,6 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
             return None
         gym.logger.warn("render() was called, but no render_mode was given.")
         return None
-
-    def _watch(self, before: np.ndarray) -> None:
-        """Take note of what pictures mark, and show them where there is a window."""
-        self._before = before
-        if self.render_mode == "human":
-            self._show(self.metadata["render_fps"])
 
     def _picture(self, i: int) -> np.ndarray:
         arrays = self._arrays
@@ -642,8 +673,8 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
     def _final(self, ended: np.ndarray, any_refused: bool) -> dict[str, Any]:
         """``final_obs`` and ``final_info`` of the episodes that just ended, before their reset."""
         final_obs = np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(ended):
-            final_obs[i] = self._encoding.views(self._arrays.rows[i].copy())
+        for i in np.flatnonzero(ended).tolist():
+            final_obs[i] = self.observation_of(i)
         return {
             "final_obs": final_obs,
             "_final_obs": ended.copy(),

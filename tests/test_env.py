@@ -592,6 +592,20 @@ def test_spaces_are_the_documented_ones():
     assert full.shape == (length + 64 * 52 + 52 * 2 + 64 * 52,)
 
 
+def test_the_state_is_the_live_game_and_cannot_be_written_to():
+    env = qv_env.QuaranteVoleursEnv()
+    env.reset(options={"deal": 21})
+    table = Table(reference.deck_of_number(21))
+    state = env.state
+    for _ in range(2):
+        assert parse_state(table.text())[0] == state == env.state
+        env.step(0)
+        table.play(0)
+    for game in (state, env.state):
+        with pytest.raises(ValueError, match="read-only"):
+            game["score"] = 5
+
+
 # --------------------------------------------------------------------------------------- drawing
 
 

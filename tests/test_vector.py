@@ -611,6 +611,49 @@ def test_autoreset_modes_are_given_by_value_too():
     assert QuaranteVoleursVectorEnv.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
 
 
+@pytest.mark.parametrize("copied", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_step_in_two_halves_is_a_step(mode, copied):
+    rng, ends, refused = random.Random(5), 0, 0
+    whole, halves = (
+        QuaranteVoleursVectorEnv(4, autoreset_mode=mode, max_episode_steps=25, copy=copied)
+        for _ in range(2)
+    )
+    infos = whole.reset(seed=3)[1]
+    halves.reset(seed=3)
+    arrays = halves.arrays
+    for _ in range(80):
+        masks = whole.action_masks()
+        actions = [rng.choice(np.flatnonzero(mask)) if mask.any() else 0 for mask in masks]
+        actions[rng.randrange(4)] = rng.randrange(192)
+        observation, rewards, terminations, truncations, infos = whole.step(actions)
+        num_ended, num_refused = halves.step_games(actions)
+        ended = terminations | truncations
+        assert num_ended == ended.sum()
+        last = infos.get("final_info", infos)
+        refusals = np.where(ended, last["refusal"], infos["refusal"])
+        assert num_refused == sum(map(bool, refusals))
+        assert_same(
+            (rewards, terminations, truncations, ended),
+            (arrays.reward, arrays.terminated, arrays.truncated, arrays.ended),
+        )
+        for i in np.flatnonzero(ended):
+            if mode == AutoresetMode.SAME_STEP:
+                assert_same(halves.observation_of(i), infos["final_obs"][i])
+            assert arrays.score[i] == last["score"][i]
+            assert arrays.states[i]["score"] == last["score"][i]
+        assert_same(halves.finish_step(), observation)
+        assert_same(halves.action_masks(), whole.action_masks())
+        assert_same(arrays.score, infos["score"])
+        assert_same(arrays.deal, infos["deal"])
+        ends, refused = ends + num_ended, refused + num_refused
+        if mode == AutoresetMode.DISABLED and ended.any():
+            for env in (whole, halves):
+                env.reset(options={"reset_mask": ended})
+    assert ends >= 12
+    assert refused >= 20
+
+
 def test_boards_are_drawn_for_every_game():
     env = gym.make_vec(ENV, num_envs=2, render_mode="ansi")
     env.reset(options={"deals": [0, 21]})

@@ -201,7 +201,7 @@ class RecordPlaythrough(
         observation, info = self.env.reset(seed=seed, options=options)
         game = self.unwrapped
         assert isinstance(game, QuaranteVoleursEnv)
-        self._tape = _Tape(info["deal"], game._states[0])
+        self._tape = _Tape(info["deal"], game.state)
         self._thought = None, None
         return observation, info
 
@@ -344,4 +344,4 @@ class RecordPlaythroughVector(
         return observation, rewards, terminations, truncations, infos
 
     def _begin(self, i: int, infos: dict[str, Any]) -> None:
-        self._tapes[i] = _Tape(code_of(int(infos["deal"][i])), self._games._arrays.states[i])
+        self._tapes[i] = _Tape(code_of(int(infos["deal"][i])), self._games.arrays.states[i])
