@@ -36,6 +36,7 @@ from qv_env.variants import (
     Variant,
     checked_render_mode,
     chosen_deal,
+    writable,
 )
 
 __all__ = ["ENV_ID", "MAX_EPISODE_STEPS", "QuaranteVoleursEnv"]
@@ -358,3 +359,6 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         """Close the window, where there is one."""
         if self._window is not None:
             self._window.close()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(writable(state))

@@ -21,6 +21,7 @@ from qv_env.compiling import compiled
 from qv_env.deals import code_of
 from qv_env.env import QuaranteVoleursEnv
 from qv_env.rules import LEGAL, REFUSALS
+from qv_env.variants import writable
 from qv_env.vector import QuaranteVoleursVectorEnv
 
 
@@ -274,6 +275,9 @@ class QuaranteVoleursVecEnv(VecEnv):
         frames = self.batch.render()
         assert frames is not None
         return frames
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(writable(state))
 
     def close(self) -> None:
         """Stop the batch's threads and close its window."""

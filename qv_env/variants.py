@@ -81,3 +81,22 @@ def chosen_deal(options: dict[str, Any] | None) -> tuple[int, np.ndarray] | None
         return -1, checked_deck(options["deck"])
     number = deal_number(options["deal"])
     return number, deck_of(number)
+
+
+def writable(value: Any) -> Any:
+    """Return a value with copies in place of the arrays that cannot be written to.
+
+    Unpickling without copies (protocol 5 with buffers, as Ray does it) gives such arrays.
+
+    Args:
+        value: An array; a tuple (or named tuple) or dict whose values are looked into; or anything
+            else, which is returned as it is.
+    """
+    if isinstance(value, np.ndarray):
+        return value if value.flags.writeable else value.copy()
+    if isinstance(value, dict):
+        return {key: writable(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        parts = map(writable, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value

@@ -42,6 +42,7 @@ from qv_env.variants import (
     Variant,
     checked_render_mode,
     chosen_deal,
+    writable,
 )
 
 _REFUSAL_TEXTS = np.array(REFUSALS, dtype=object)
@@ -540,7 +541,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(writable(state))
         self._executor = None
         self._prepare_views()
 

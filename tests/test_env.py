@@ -23,6 +23,7 @@ import qv_env
 from qv_env.text import board_text, parse_state
 
 from . import reference
+from .copies import WAYS, copied
 from .reference import Table, decode_onehot
 from .same import assert_same
 
@@ -216,7 +217,7 @@ def test_different_seeds_give_different_games():
 
 @pytest.mark.parametrize("variant", VARIANTS[:6])
 @pytest.mark.parametrize("wrapped", [True, False])
-@pytest.mark.parametrize("way", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_copy_made_in_mid_game_goes_on_as_the_original_would(variant, wrapped, way):
     env = gym.make(ENV, max_episode_steps=50, **variant)
     env = env if wrapped else env.unwrapped
@@ -225,7 +226,7 @@ def test_a_copy_made_in_mid_game_goes_on_as_the_original_would(variant, wrapped,
     _, info = env.reset(seed=8)
     for _ in range(20):
         *_, info = env.step(a_legal_action(info, rng))
-    twin = pickle.loads(pickle.dumps(env)) if way == "pickle" else copy.deepcopy(env)
+    twin = copied(env, way)
     for _ in range(40):
         action = a_legal_action(info, rng)
         left = env.step(action)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import random
 
 import gymnasium as gym
@@ -20,6 +19,7 @@ import qv_env
 from qv_env.sb3 import QuaranteVoleursVecEnv, make_sb3_env
 
 from . import reference
+from .copies import WAYS, copied
 from .same import assert_same
 
 ENV = "qv_env:QuaranteVoleurs-v0"
@@ -287,13 +287,13 @@ def test_bad_actions_are_an_error():
             env.step(np.array(actions))
 
 
-@pytest.mark.parametrize("way", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_copy_made_in_mid_game_goes_on_as_the_original_would(way):
     env = make_sb3_env(2, seed=0, max_episode_steps=9, num_threads=2)
     env.reset()
     for _ in range(5):
         env.step(np.zeros(2, dtype=int))
-    twin = pickle.loads(pickle.dumps(env)) if way == "pickle" else copy.deepcopy(env)
+    twin = copied(env, way)
     assert isinstance(twin, QuaranteVoleursVecEnv)
     for _ in range(20):
         ours, theirs = (e.step(np.zeros(2, dtype=int)) for e in (env, twin))

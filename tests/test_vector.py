@@ -20,6 +20,7 @@ from qv_env import QuaranteVoleursVectorEnv, deal_code, deck_of, parse_code
 from qv_env.rules import REFUSALS
 
 from . import reference
+from .copies import WAYS, copied
 from .same import assert_same
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -506,7 +507,7 @@ def test_closing_twice_is_harmless():
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("way", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("keywords", [{}, {"num_threads": 2, "copy": False, "deals": "0:9"}])
 def test_a_copy_made_in_mid_game_goes_on_as_the_original_would(mode, way, keywords):
     batch = QuaranteVoleursVectorEnv(
@@ -518,7 +519,7 @@ def test_a_copy_made_in_mid_game_goes_on_as_the_original_would(mode, way, keywor
     batch.reset(options={"reset_mask": np.array([True, False, False])})
     for _ in range(10):
         batch.step([0, 0, 0])
-    twin = pickle.loads(pickle.dumps(batch)) if way == "pickle" else copy.deepcopy(batch)
+    twin = copied(batch, way)
     for _ in range(40):
         actions = [rng.choice(np.flatnonzero(mask).tolist()) for mask in batch.action_masks()]
         ours = batch.step(actions)
