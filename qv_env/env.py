@@ -26,7 +26,7 @@ from qv_env.rules import (
     foundation_cards,
     legal_actions,
 )
-from qv_env.suites import Deals
+from qv_env.suites import Deals, deal_pool
 from qv_env.text import board_text
 from qv_env.variants import (
     ENV_ID,
@@ -146,6 +146,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     | `foundation_cards` | int | 0..104 |
     | `won` | bool | |
     | `refusal` | str | the rule that refused the action, `""` when none did |
+
+    `deal` tells the whole deck, the hidden stock included: it is not for agents.
 
     ## Arguments
     ```python
@@ -294,9 +296,9 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     def determinize(self, rng: np.random.Generator) -> QuaranteVoleursEnv:
         """Return a copy of the environment with the unseen cards in a new random order.
 
-        For planners: the copy knows neither the hidden order nor the deal nor the generator that
-        draws this environment's next deals. It opens no window: its ``render_mode`` is None where
-        this environment's is ``"human"``.
+        For planners: the copy knows neither the hidden order nor the deal, nor the pool and the
+        generator that this environment's deals come from; reset, it draws from the training half.
+        It opens no window: its ``render_mode`` is None where this environment's is ``"human"``.
 
         Args:
             rng: Where the order, and the copy's own generator, are drawn from.
@@ -310,6 +312,11 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         twin._states = self._states.copy() if seen else determinize(self._states, rng)
         twin._mask = self._mask.copy()
         twin._deal = ""
+        # A pool of one deal, or a short one, would tell which deal this is.
+        twin._pool = deal_pool(None)
+        twin.spec = copy.deepcopy(self.spec)
+        if twin.spec is not None:
+            twin.spec.kwargs.pop("deals", None)
         twin._before, twin._reason, twin._window = None, LEGAL, None
         if self.render_mode == "human":
             twin.render_mode = None

@@ -140,6 +140,25 @@ def test_the_copy_knows_neither_the_deal_nor_the_next_ones():
     assert [twins.reset()[1]["deal"] for _ in range(5)] == other
 
 
+@pytest.mark.parametrize("deals", [[7], ["FT1-N-AAAAAAH"], "7:8"])
+@pytest.mark.parametrize("stock_visible", [False, True])
+def test_the_copy_keeps_nothing_of_a_pool_that_tells_the_deal(deals, stock_visible):
+    env = gym.make("qv_env:QuaranteVoleurs-v0", deals=deals, stock_visible=stock_visible)
+    assert env.reset(seed=0)[1]["deal"] == "FT1-N-AAAAAAH"
+    twin = env.unwrapped.determinize(np.random.default_rng(0))
+    assert twin.spec.kwargs == {"stock_visible": stock_visible}
+    assert env.unwrapped.spec.kwargs == {"stock_visible": stock_visible, "deals": deals}
+    plain = qv_env.QuaranteVoleursEnv()
+    assert [twin.reset(seed=seed)[1]["deal"] for seed in range(3)] == [
+        plain.reset(seed=seed)[1]["deal"] for seed in range(3)
+    ]
+    assert env.reset()[1]["deal"] == "FT1-N-AAAAAAH"  # as before
+
+
+def test_the_copy_of_an_environment_without_a_spec_has_none():
+    assert middle_of_a_game().determinize(np.random.default_rng(0)).spec is None
+
+
 def test_asking_for_the_copys_seed_does_not_reseed_it():
     """Gymnasium draws a new generator where a seed is asked for that is None."""
     twin = middle_of_a_game().determinize(np.random.default_rng(0))
