@@ -242,8 +242,8 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         max_episode_steps: Steps after which an episode is truncated; None for 500, -1 for never.
         copy: Whether observations and info arrays are fresh (True), or the live arrays, read-only,
             which the next step overwrites (False). Rewards and flags are always fresh.
-        autoreset_mode: A ``gymnasium.vector.AutoresetMode`` or its value: ``NEXT_STEP``,
-            ``SAME_STEP`` or ``DISABLED``.
+        autoreset_mode: A ``gymnasium.vector.AutoresetMode``, its name (``"NEXT_STEP"``,
+            ``"SAME_STEP"`` or ``"DISABLED"``) or its value, in upper or lower case.
         num_threads: How many threads share a step; results do not depend on it.
         render_mode: As for the single environment; with ``"human"`` the first 16 games are shown
             in one window.
@@ -282,7 +282,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         if not isinstance(copy, (bool, np.bool_)):
             raise ValueError(f"copy is True or False, not {copy!r}")
         self.copy = bool(copy)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.autoreset_mode = _checked_autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = checked_render_mode(render_mode)
 
@@ -699,6 +699,15 @@ def _with_keys(infos: dict[str, Any], chosen: np.ndarray | None) -> dict[str, An
     for key, array in infos.items():
         array[~chosen] = None if key == "refusal" else 0
     return infos | {f"_{key}": chosen.copy() for key in infos}
+
+
+def _checked_autoreset_mode(mode: Any) -> AutoresetMode:
+    for known in AutoresetMode:
+        texts = known.name.lower(), known.value.lower()
+        if mode is known or (isinstance(mode, str) and mode.lower() in texts):
+            return known
+    names = ", ".join(known.name for known in AutoresetMode)
+    raise ValueError(f"autoreset_mode is one of {names}, not {mode!r}")
 
 
 def _positive(name: str, value: Any) -> int:
