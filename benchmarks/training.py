@@ -179,7 +179,7 @@ def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
         yield model, "_play_step", _STORE
         yield model, "_minibatch", _SAMPLE
         yield model.policy.network, "weights", _WEIGHTS
-        yield model.policy.network, "look", _LOOK
+        yield model.policy.network, "read_features", _LOOK
         for name in ("trunk_forward", "evaluate_forward"):
             yield table_ppo, name, _EVALUATE
         yield torch.autograd, "backward", _WEIGHTS

@@ -1,14 +1,8 @@
-"""Compiled parts of the table network: everything between its matrix products.
+"""Compiled passes of the table network: everything between its matrix products.
 
-All arrays are C-contiguous. ``n`` is the number of games, ``real`` float32 or float64. The layouts:
-
-* ``column_index``, uint16 (n, 10, 28): rows of the column encoder's table, five cards with five
-  rows each, then three of the column as a whole.
-* ``other_index``, uint16 (n, m, 5): rows of the cards' table, for the waste's top, the eight
-  foundations and, with memory, the cards under the waste's top.
-* ``heads``, real (n, at.end): linear functions of the context, at the places that a
-  :class:`HeadPlaces` names.
-* ``ends``, real (n, 10, 2 * pair): the columns' vectors as sources, then as targets.
+They compute what the plain network (:mod:`agents.networks.table`) computes; the tests compare the
+two. :mod:`agents.networks.accelerator` calls them. All arrays are C-contiguous. ``n`` is the number
+of games, ``real`` float32 or float64.
 """
 
 from __future__ import annotations
@@ -17,70 +11,96 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qv_env.actions import COLUMN, FOUNDATION, MOVES, NUM_COLUMNS, NUM_FOUNDATIONS, STOCK, WASTE
+from agents.networks.layout import (
+    ABOVE,
+    BELOW,
+    CARD_ROWS,
+    CARDS_READ,
+    DISTANCES,
+    HEIGHT,
+    ILLEGAL_LOGIT,
+    LOWER,
+    NEAR_TOP,
+    NEXT_HIGHER,
+    NEXT_LOWER,
+    NO_CARD,
+    NO_NEIGHBOUR,
+    NUMBERS,
+    ON_TOP,
+    OVER,
+    PILES,
+    PLACES_ELSEWHERE,
+    PLACES_IN_COLUMNS,
+    ROWS,
+    SOURCES,
+    SUIT_OF,
+    TARGETS,
+    UNSEEN,
+    WANTED,
+    WASTE_DEPTH,
+    WHOLE_ROWS,
+    pair_table,
+)
+from qv_env.compiling import compiled, inlined
+from qv_env.actions import NUM_COLUMNS, NUM_FOUNDATIONS
 from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
 from qv_env.compiling import compiled, inlined
 from qv_env.rules import CARDS_PER_COLUMN, MAX_COLUMN, STOCK_CARDS
 
-# What a card is embedded by, a row each: its id; its distance to the lower foundation, to the
-# higher; where the next higher card of its suit lies, and where the next lower. A distance is
-# rank - height, -13..12; one index more stands for "no card". A column is embedded by its cards,
-# its height, how many cards lie above a card that a foundation takes next (one index more: it holds
-# none), and how many lie above a lower one of their suit.
-DISTANCES = 2 * NUM_RANKS + 1
-LOWER = NUM_KINDS + 1
-HIGHER = LOWER + DISTANCES
-ABOVE = HIGHER + DISTANCES
+COLUMN_ROWS = CARD_ROWS * CARDS_READ + WHOLE_ROWS
 
-# Where a card lies, of its two copies whichever is nearer: how many cards lie on it in a column,
-# 0, 1, 2 or more, or it is in none; and where else: nowhere in sight, on top of the waste, not far
-# below that, or unseen. Then: there is no such card; there is no card whose neighbour it would be.
-_PLACES_IN_COLUMNS = 5
-_PLACES_ELSEWHERE = 4
-_ON_TOP, _NEAR_TOP, _UNSEEN = 1, 2, 3
-_NO_NEIGHBOUR = _PLACES_IN_COLUMNS * _PLACES_ELSEWHERE
-NEIGHBOURS = _NO_NEIGHBOUR + 2
-BELOW = ABOVE + NEIGHBOURS
-HEIGHT = BELOW + NEIGHBOURS
-WANTED = HEIGHT + MAX_COLUMN + 1
-OVER = WANTED + MAX_COLUMN + 1
-ROWS = OVER + MAX_COLUMN
-
-CARD_ROWS = 5
-CARDS_READ = CARDS_PER_COLUMN + 1  # of a column: the first four, and the top card
-SLOTS = CARDS_READ + 1  # that, and the column as a whole
-COLUMN_ROWS = CARD_ROWS * CARDS_READ + 3
-WASTE_DEPTH = 4  # with `memory`: how many cards under the waste's top are read
-PILES = 1 + NUM_FOUNDATIONS  # waste and foundations
-SOURCES = 1 + NUM_COLUMNS + NUM_FOUNDATIONS
-TARGETS = NUM_COLUMNS + 1
-# The context's features that are numbers: heights of foundations, sizes of waste and stock; where
-# the cards are that foundations take next, three numbers each; empty columns; then what is unseen.
-NUMBERS = 2 * NUM_SUITS + 2 + 3 * 2 * NUM_SUITS + 3
+_PLACES = pair_table()
 _LANES = 16  # targets, rounded up to what a vector register holds
+_FAR = 255  # further down than any card lies
 
-_ILLEGAL = -1e8  # the logit of an illegal action: its probability is exactly 0
-
-# Of each card id, 0 for no card: its suit (4 for none, whose foundations have no height), and the
-# rows of its distances to foundations of height 0.
-_SUIT_OF = np.full(NUM_KINDS + 1, NUM_SUITS, dtype=np.uint8)
+# Of each card id, the rows of its distances to foundations of height 0.
 _LOWER_OF = np.full(NUM_KINDS + 1, LOWER + 2 * NUM_RANKS, dtype=np.uint16)
-_SUIT_OF[1:] = np.arange(NUM_KINDS) // NUM_RANKS
 _LOWER_OF[1:] = LOWER + NUM_RANKS + np.arange(NUM_KINDS) % NUM_RANKS
 _HIGHER_OF = (_LOWER_OF + DISTANCES).astype(np.uint16)
 
-# Of each card id, the next higher and the next lower one of its suit; NUM_KINDS + 1 where there is
-# no such card, NUM_KINDS + 2 for no card's.
-_NEXT_HIGHER = np.arange(1, NUM_KINDS + 2, dtype=np.uint8)
-_NEXT_HIGHER[NUM_RANKS::NUM_RANKS] = NUM_KINDS + 1
-_NEXT_LOWER = np.arange(-1, NUM_KINDS).astype(np.uint8)
-_NEXT_LOWER[1::NUM_RANKS] = NUM_KINDS + 1
-_NEXT_HIGHER[0] = _NEXT_LOWER[0] = NUM_KINDS + 2
-_FAR = 255  # further down than any card lies
+
+class Observation(NamedTuple):
+    """A ``cards`` observation of n games; all arrays are uint8.
+
+    Attributes:
+        columns: (n, 10, 16).
+        foundations: (n, 8).
+        waste_top, waste_size, stock_size: (n, 1).
+        waste: (n, 64) with memory, else (n, 0).
+        unseen: (n, 52) with memory, else (n, 0).
+    """
+
+    columns: np.ndarray
+    foundations: np.ndarray
+    waste_top: np.ndarray
+    waste_size: np.ndarray
+    stock_size: np.ndarray
+    waste: np.ndarray
+    unseen: np.ndarray
 
 
-class HeadPlaces(NamedTuple):
-    """Where the parts of ``heads`` begin; the columns' part begins at 0.
+class FeatureArrays(NamedTuple):
+    """What the network reads of n positions, as the compiled passes use it.
+
+    Attributes:
+        column_index: uint16 (n, 10, 28): rows of ``Weights.table`` (6 * ROWS rows, ROWS for each
+            slot): five cards with five rows each, then three rows of the column as a whole.
+        other_index: uint16 (n, 9, 5), with memory (n, 13, 5): rows of the network's table for the
+            waste's top, the eight foundations and, with memory, the cards under the waste's top.
+        context: real (n, features), the input of the context's layers: mean (column) and maximum
+            (column) of the encoded columns, the waste's vector (card), the numbers (37, or 89 with
+            memory; :mod:`agents.networks.layout` lists them) and, with memory, the vectors of the
+            cards under the waste's top (4 * card). :func:`read_features` writes the numbers,
+            :func:`pool` the rest.
+    """
+
+    column_index: np.ndarray
+    other_index: np.ndarray
+    context: np.ndarray
+
+
+class HeadOffsets(NamedTuple):
+    """Where the parts of ``heads`` begin along its second axis; the columns' part begins at 0.
 
     Attributes:
         waste: What is added to the waste's vector as a source.
@@ -88,7 +108,7 @@ class HeadPlaces(NamedTuple):
         target: The vector of "foundation" as a target.
         draw: The score of drawing.
         value: The hidden layer of the value.
-        end: The size of it all.
+        end: The length of the axis.
     """
 
     waste: int
@@ -99,191 +119,256 @@ class HeadPlaces(NamedTuple):
     end: int
 
 
-def pair_table() -> np.ndarray:
-    """For each action, its place in [draw, sources x targets]: int64 (192,).
+class Scorer(NamedTuple):
+    """All that the scores of actions are computed from.
 
-    Sources are the waste, the columns, the foundations; targets the columns, then "foundation".
+    Attributes:
+        ends: real (n, 10, 2 * pair): the columns' vectors as sources, then as targets.
+        heads: real (n, offsets.end): linear functions of the context.
+        cards: real (ROWS, pair): the network's table times the weights of cards as sources.
+        bias: real (pair,), of that.
+        other_index: As :class:`FeatureArrays` has it.
+        offsets: Where the heads' parts begin.
+        scale: Factor of the scalar products.
     """
-    first = {WASTE: 0, COLUMN: 1, FOUNDATION: 1 + NUM_COLUMNS}
-    places = []
-    for move in MOVES:
-        if move.source == STOCK:
-            places.append(0)
-            continue
-        source = first[move.source] + move.source_index
-        target = NUM_COLUMNS if move.target == FOUNDATION else move.target_index
-        places.append(1 + source * TARGETS + target)
-    return np.array(places, dtype=np.int64)
+
+    ends: np.ndarray
+    heads: np.ndarray
+    cards: np.ndarray
+    bias: np.ndarray
+    other_index: np.ndarray
+    offsets: HeadOffsets
+    scale: float
 
 
-_PLACES = pair_table()
+class ScorerGradients(NamedTuple):
+    """Gradients of a :class:`Scorer`'s first four arrays, with their shapes and dtypes.
+
+    Kernels write ``ends`` and ``heads`` (but for the parts of the heads that belong to columns and
+    value), and add to ``cards`` and ``bias``.
+    """
+
+    ends: np.ndarray
+    heads: np.ndarray
+    cards: np.ndarray
+    bias: np.ndarray
 
 
-# ------------------------------------------------------------------------------- what is looked at
+class Evaluation(NamedTuple):
+    """What :func:`evaluate` finds out about actions and the distributions they are drawn from.
+
+    Attributes:
+        log_probs: real (n,), of the actions.
+        entropies: real (n,), of the distributions.
+        starts: int64 (n + 1,): where each game's entries in the next two begin.
+        legal_actions: int16 (n * num_actions,): legal actions of one game after the other.
+        legal_log_probs: real (n * num_actions,): their log-probabilities.
+    """
+
+    log_probs: np.ndarray
+    entropies: np.ndarray
+    starts: np.ndarray
+    legal_actions: np.ndarray
+    legal_log_probs: np.ndarray
 
 
-@inlined
-def _write_card(
-    rows: np.ndarray,
-    at: int,
-    card: int,
-    start: int,
-    lower: np.ndarray,
-    higher: np.ndarray,
-    lies: np.ndarray,
-) -> None:
-    """Write the rows of a card at five places from ``at`` on.
+# ---------------------------------------------------------------------------------------- features
+
+
+class _Position(NamedTuple):
+    """What is found out about one position before its features are written.
+
+    Attributes:
+        lower, higher: int64 (5,): heights of each suit's foundations, and 0.
+        heights: int64 (10,), of the columns.
+        in_columns, in_waste: int64 (53,): by card id, how many cards lie above the nearer copy;
+            _FAR if there is none.
+        places: int64 (55,): by card id, where the card lies; then NO_NEIGHBOUR and NO_CARD.
+        wanted: bool (53,): by card id, whether a foundation takes it next.
+    """
+
+    lower: np.ndarray
+    higher: np.ndarray
+    heights: np.ndarray
+    in_columns: np.ndarray
+    in_waste: np.ndarray
+    places: np.ndarray
+    wanted: np.ndarray
+
+
+@compiled
+def read_features(observation: Observation, features: FeatureArrays, numbers_at: int) -> None:
+    """Turn observations into rows of tables, and into the numbers among the context's features.
 
     Args:
-        rows: uint16; written.
-        at: Where.
-        card: Its id.
-        start: Where its table begins.
-        lower, higher: Heights of each suit's foundations, and 0.
-        lies: By card id, where the card lies.
+        observation: The positions.
+        features: Written: both indices, and the context's numbers.
+        numbers_at: Where the numbers begin in the context's features.
     """
-    suit = _SUIT_OF[card]
-    rows[at] = start + int(card)
-    rows[at + 1] = start + _LOWER_OF[card] - lower[suit]
-    rows[at + 2] = start + _HIGHER_OF[card] - higher[suit]
-    rows[at + 3] = start + ABOVE + lies[_NEXT_HIGHER[card]]
-    rows[at + 4] = start + BELOW + lies[_NEXT_LOWER[card]]
+    position = _Position(
+        np.zeros(NUM_SUITS + 1, dtype=np.int64),
+        np.zeros(NUM_SUITS + 1, dtype=np.int64),
+        np.zeros(NUM_COLUMNS, dtype=np.int64),
+        np.zeros(NUM_KINDS + 1, dtype=np.int64),
+        np.zeros(NUM_KINDS + 1, dtype=np.int64),
+        np.zeros(NUM_KINDS + 3, dtype=np.int64),
+        np.zeros(NUM_KINDS + 1, dtype=np.bool_),
+    )
+    for i in range(len(observation.columns)):
+        _find_cards(observation, i, position)
+        _find_places(observation, i, position)
+        _write_numbers(observation, i, position, features.context[i, numbers_at:])
+        for c in range(NUM_COLUMNS):
+            _write_column(
+                observation.columns[i, c], position.heights[c], position,
+                features.column_index[i, c],
+            )  # fmt: skip
+        _write_piles(observation, i, position, features.other_index[i].reshape(-1))
 
 
 @inlined
-def _over(cards: np.ndarray, size: int) -> int:
+def _find_cards(observation: Observation, i: int, position: _Position) -> None:
+    """Fill in a position of one game, but for ``places``."""
+    columns, waste = observation.columns, observation.waste
+    lower, higher, wanted = position.lower, position.higher, position.wanted
+    heights, in_columns, in_waste = position.heights, position.in_columns, position.in_waste
+    wanted[:] = False
+    for suit in range(NUM_SUITS):
+        one = observation.foundations[i, suit]
+        other = observation.foundations[i, suit + NUM_SUITS]
+        lower[suit], higher[suit] = min(one, other), max(one, other)
+        for height in (lower[suit], higher[suit]):
+            if height < NUM_RANKS:
+                wanted[suit * NUM_RANKS + height + 1] = True
+    in_columns[:] = _FAR
+    for c in range(NUM_COLUMNS):
+        height = 0
+        for k in range(MAX_COLUMN):
+            height += columns[i, c, k] != 0
+        heights[c] = height
+        for k in range(height):
+            card = columns[i, c, k]
+            in_columns[card] = min(in_columns[card], height - 1 - k)
+    in_waste[:] = _FAR
+    size = _waste_read(observation, i)
+    for k in range(size):
+        in_waste[waste[i, k]] = size - 1 - k
+    in_waste[observation.waste_top[i, 0]] = 0
+
+
+@inlined
+def _waste_read(observation: Observation, i: int) -> int:
+    """How many cards of a game's waste are read: all with memory, else none."""
+    return min(int(observation.waste_size[i, 0]), observation.waste.shape[1])
+
+
+@inlined
+def _find_places(observation: Observation, i: int, position: _Position) -> None:
+    """Fill in a position's ``places``, of one game, from the rest of it."""
+    in_columns, in_waste, unseen = position.in_columns, position.in_waste, observation.unseen
+    places = position.places
+    for card in range(1, NUM_KINDS + 1):
+        column = min(in_columns[card] + 1, PLACES_IN_COLUMNS - 1)
+        column = 0 if in_columns[card] == _FAR else column
+        elsewhere = 0
+        if in_waste[card] == 0:
+            elsewhere = ON_TOP
+        elif in_waste[card] < WASTE_DEPTH:
+            elsewhere = NEAR_TOP
+        elif unseen.shape[1] > 0 and unseen[i, card - 1] > 0:
+            elsewhere = UNSEEN
+        places[card] = PLACES_ELSEWHERE * column + elsewhere
+    places[NUM_KINDS + 1] = NO_NEIGHBOUR
+    places[NUM_KINDS + 2] = NO_CARD
+
+
+@inlined
+def _write_numbers(
+    observation: Observation, i: int, position: _Position, numbers: np.ndarray
+) -> None:
+    """Write the numbers among one game's features: real (at least 37, with memory 89)."""
+    lower, higher = position.lower, position.higher
+    in_columns, in_waste, unseen = position.in_columns, position.in_waste, observation.unseen
+    for suit in range(NUM_SUITS):
+        numbers[suit] = lower[suit] / NUM_RANKS
+        numbers[NUM_SUITS + suit] = higher[suit] / NUM_RANKS
+    numbers[2 * NUM_SUITS] = observation.waste_size[i, 0] / STOCK_CARDS
+    numbers[2 * NUM_SUITS + 1] = observation.stock_size[i, 0] / STOCK_CARDS
+    to = 2 * NUM_SUITS + 2
+    for suit in range(NUM_SUITS):
+        for height in (lower[suit], higher[suit]):
+            card = min(suit * NUM_RANKS + height + 1, NUM_KINDS)
+            column = height < NUM_RANKS and in_columns[card] != _FAR
+            pile = height < NUM_RANKS and in_waste[card] != _FAR
+            numbers[to] = 1 / (1 + in_columns[card]) if column else 0
+            numbers[to + 1] = 1 / (1 + in_waste[card]) if pile else 0
+            numbers[to + 2] = height < NUM_RANKS and not column and not pile
+            to += 3
+    empty = 0
+    for c in range(NUM_COLUMNS):
+        empty += position.heights[c] == 0
+    numbers[to] = empty / 3
+    numbers[to + 1] = empty > 0
+    numbers[to + 2] = _over_lower(observation.waste[i], _waste_read(observation, i)) / 16
+    for k in range(unseen.shape[1]):
+        numbers[NUMBERS + k] = unseen[i, k]
+
+
+@inlined
+def _over_lower(cards: np.ndarray, size: int) -> int:
     """How many of the first ``size`` cards of a pile lie above a lower one of their suit."""
     over = 0
     lowest = np.full(NUM_SUITS + 1, NUM_KINDS + 1, dtype=np.int64)
     for k in range(size):
         card = cards[k]
-        suit = _SUIT_OF[card]
+        suit = SUIT_OF[card]
         over += lowest[suit] < card
         lowest[suit] = min(lowest[suit], card)
     return over
 
 
-@compiled
-def look(
-    columns: np.ndarray,
-    foundations: np.ndarray,
-    waste_top: np.ndarray,
-    waste_size: np.ndarray,
-    stock_size: np.ndarray,
-    waste: np.ndarray,
-    unseen: np.ndarray,
-    column_index: np.ndarray,
-    other_index: np.ndarray,
-    features: np.ndarray,
-    at: int,
-) -> None:
-    """Turn observations into rows of tables, and into the numbers among the context's features.
+@inlined
+def _write_column(cards: np.ndarray, height: int, position: _Position, rows: np.ndarray) -> None:
+    """Write the rows of a column: uint16 (28,)."""
+    for k in range(CARDS_READ):
+        place = max(height - 1, 0) if k == CARDS_PER_COLUMN else k
+        _write_card(rows, CARD_ROWS * k, cards[place], k * ROWS, position)
+    above = MAX_COLUMN
+    for k in range(height):
+        if position.wanted[cards[k]]:
+            above = height - 1 - k
+    start = CARDS_READ * ROWS
+    rows[COLUMN_ROWS - 3] = start + HEIGHT + height
+    rows[COLUMN_ROWS - 2] = start + WANTED + above
+    rows[COLUMN_ROWS - 1] = start + OVER + _over_lower(cards, height)
 
-    Args:
-        columns, foundations, waste_top, waste_size, stock_size, waste, unseen: uint8, as the
-            ``cards`` observation has them; ``waste`` (n, 0) and ``unseen`` (n, 0) without memory.
-        column_index, other_index: As the module describes them; written.
-        features: real (n, features); written from ``at`` on: NUMBERS numbers, the lower and the
-            higher foundation of each suit, sizes of waste and stock, for the next card of each
-            suit's lower and then higher foundation how near it is in the columns and in the waste
-            (1 on top, 1/2 under one card, 0 not there) and whether it is neither; the number of
-            empty columns, whether there is one, cards of the waste above a lower one of their
-            suit. Then the cards unseen.
-        at: Where the numbers begin.
-    """
-    lower = np.zeros(NUM_SUITS + 1, dtype=np.int64)
-    higher = np.zeros(NUM_SUITS + 1, dtype=np.int64)
-    heights = np.zeros(NUM_COLUMNS, dtype=np.int64)
-    in_columns = np.zeros(NUM_KINDS + 1, dtype=np.int64)  # cards above the nearer copy
-    in_waste = np.zeros(NUM_KINDS + 1, dtype=np.int64)
-    lies = np.zeros(NUM_KINDS + 3, dtype=np.int64)
-    wanted = np.zeros(NUM_KINDS + 1, dtype=np.bool_)
-    depth = other_index.shape[1] - PILES
-    for i in range(len(columns)):
-        numbers = features[i, at:]
-        wanted[:] = False
-        for suit in range(NUM_SUITS):
-            one, other = foundations[i, suit], foundations[i, suit + NUM_SUITS]
-            lower[suit], higher[suit] = min(one, other), max(one, other)
-            numbers[suit] = lower[suit] / NUM_RANKS
-            numbers[NUM_SUITS + suit] = higher[suit] / NUM_RANKS
-            for height in (lower[suit], higher[suit]):
-                if height < NUM_RANKS:
-                    wanted[suit * NUM_RANKS + height + 1] = True
-        numbers[2 * NUM_SUITS] = waste_size[i, 0] / STOCK_CARDS
-        numbers[2 * NUM_SUITS + 1] = stock_size[i, 0] / STOCK_CARDS
 
-        in_columns[:] = _FAR
-        in_waste[:] = _FAR
-        empty = 0
-        for c in range(NUM_COLUMNS):
-            height = 0
-            for k in range(MAX_COLUMN):
-                height += columns[i, c, k] != 0
-            heights[c] = height
-            empty += height == 0
-            for k in range(height):
-                card = columns[i, c, k]
-                in_columns[card] = min(in_columns[card], height - 1 - k)
-        size = min(int(waste_size[i, 0]), waste.shape[1])
-        for k in range(size):
-            in_waste[waste[i, k]] = size - 1 - k
-        in_waste[waste_top[i, 0]] = 0
-        for card in range(1, NUM_KINDS + 1):
-            place = min(in_columns[card] + 1, _PLACES_IN_COLUMNS - 1)
-            place = 0 if in_columns[card] == _FAR else place
-            elsewhere = 0
-            if in_waste[card] == 0:
-                elsewhere = _ON_TOP
-            elif in_waste[card] < WASTE_DEPTH:
-                elsewhere = _NEAR_TOP
-            elif unseen.shape[1] > 0 and unseen[i, card - 1] > 0:
-                elsewhere = _UNSEEN
-            lies[card] = _PLACES_ELSEWHERE * place + elsewhere
-        lies[NUM_KINDS + 1] = _NO_NEIGHBOUR
-        lies[NUM_KINDS + 2] = _NO_NEIGHBOUR + 1
+@inlined
+def _write_piles(observation: Observation, i: int, position: _Position, rows: np.ndarray) -> None:
+    """Write the rows of one game's waste, foundations and cards under the waste's top, uint16."""
+    _write_card(rows, 0, observation.waste_top[i, 0], 0, position)
+    for f in range(NUM_FOUNDATIONS):
+        grown = observation.foundations[i, f]
+        card = f % NUM_SUITS * NUM_RANKS + grown if grown > 0 else 0
+        _write_card(rows, CARD_ROWS * (1 + f), card, 0, position)
+    for k in range(len(rows) // CARD_ROWS - PILES):
+        place = int(observation.waste_size[i, 0]) - 2 - k
+        card = observation.waste[i, place] if place >= 0 else 0
+        _write_card(rows, CARD_ROWS * (PILES + k), card, 0, position)
 
-        to = 2 * NUM_SUITS + 2
-        for suit in range(NUM_SUITS):
-            for height in (lower[suit], higher[suit]):
-                card = min(suit * NUM_RANKS + height + 1, NUM_KINDS)
-                column = height < NUM_RANKS and in_columns[card] != _FAR
-                pile = height < NUM_RANKS and in_waste[card] != _FAR
-                numbers[to] = 1 / (1 + in_columns[card]) if column else 0
-                numbers[to + 1] = 1 / (1 + in_waste[card]) if pile else 0
-                numbers[to + 2] = height < NUM_RANKS and not column and not pile
-                to += 3
-        numbers[to] = empty / 3
-        numbers[to + 1] = empty > 0
-        numbers[to + 2] = _over(waste[i], size) / 16
-        for k in range(unseen.shape[1]):
-            numbers[NUMBERS + k] = unseen[i, k]
 
-        for c in range(NUM_COLUMNS):
-            rows = column_index[i, c]
-            height = heights[c]
-            for k in range(CARDS_READ):
-                place = max(height - 1, 0) if k == CARDS_PER_COLUMN else k
-                card = columns[i, c, place]
-                _write_card(rows, CARD_ROWS * k, card, k * ROWS, lower, higher, lies)
-            above = MAX_COLUMN
-            for k in range(height):
-                if wanted[columns[i, c, k]]:
-                    above = height - 1 - k
-            start = CARDS_READ * ROWS
-            rows[COLUMN_ROWS - 3] = start + HEIGHT + height
-            rows[COLUMN_ROWS - 2] = start + WANTED + above
-            rows[COLUMN_ROWS - 1] = start + OVER + _over(columns[i, c], height)
-        others = other_index[i].reshape(-1)
-        _write_card(others, 0, waste_top[i, 0], 0, lower, higher, lies)
-        for f in range(NUM_FOUNDATIONS):
-            grown = foundations[i, f]
-            card = f % NUM_SUITS * NUM_RANKS + grown if grown > 0 else 0
-            _write_card(others, CARD_ROWS * (1 + f), card, 0, lower, higher, lies)
-        for k in range(depth):
-            place = int(waste_size[i, 0]) - 2 - k
-            card = waste[i, place] if place >= 0 else 0
-            _write_card(others, CARD_ROWS * (PILES + k), card, 0, lower, higher, lies)
+@inlined
+def _write_card(rows: np.ndarray, to: int, card: int, start: int, position: _Position) -> None:
+    """Write the five rows of a card (an id, 0 for none) from ``to`` on; ``start`` is added."""
+    suit = SUIT_OF[card]
+    rows[to] = start + int(card)
+    rows[to + 1] = start + _LOWER_OF[card] - position.lower[suit]
+    rows[to + 2] = start + _HIGHER_OF[card] - position.higher[suit]
+    rows[to + 3] = start + ABOVE + position.places[NEXT_HIGHER[card]]
+    rows[to + 4] = start + BELOW + position.places[NEXT_LOWER[card]]
+
+
+# ------------------------------------------------------------------------------ columns, context
 
 
 @compiled
@@ -293,10 +378,10 @@ def sum_columns(
     """Write each column's hidden layer: the sum of a bias and of its rows, or 0 where negative.
 
     Args:
-        table: real (SLOTS * ROWS, hidden): the cards' table times the encoder's weights, slot by
-            slot.
+        table: real (SLOTS * ROWS, hidden): the network's table times the encoder's weights, slot
+            by slot.
         bias: real (hidden,).
-        column_index: As the module describes it.
+        column_index: As :class:`FeatureArrays` has it.
         hidden: real (n, 10, hidden); written.
     """
     width = table.shape[1]
@@ -328,10 +413,10 @@ def sum_columns_back(
     d_table: np.ndarray,
     d_bias: np.ndarray,
 ) -> None:
-    """Add up what :func:`sum_columns` passes back.
+    """Add up the gradients that :func:`sum_columns` passes back.
 
     Args:
-        column_index, hidden: As they were there.
+        column_index, hidden: As in :func:`sum_columns`.
         d_hidden: real, as ``hidden``: its gradient; overwritten.
         d_table, d_bias: Gradients of table and bias; added to.
     """
@@ -359,71 +444,69 @@ def _sum_card(rows: np.ndarray, index: np.ndarray, sums: np.ndarray) -> None:
 
 
 @compiled
-def pool(
-    encoded: np.ndarray, rows: np.ndarray, other_index: np.ndarray, features: np.ndarray
-) -> None:
+def pool(encoded: np.ndarray, rows: np.ndarray, features: FeatureArrays) -> None:
     """Write the context's features that are vectors.
 
     Args:
         encoded: real (n, 10, column).
         rows: real (ROWS, card).
-        other_index: As the module describes it.
-        features: real (n, features); written: mean and maximum over the columns, the waste's
-            vector, and, at the end, those of the cards under the waste's top.
+        features: Its ``context`` is written: mean and maximum over the columns, the waste's vector,
+            and, at the end, those of the cards under the waste's top.
     """
+    context, other_index = features.context, features.other_index
     column, card = encoded.shape[2], rows.shape[1]
     share = encoded.dtype.type(1 / NUM_COLUMNS)
     depth = other_index.shape[1] - PILES
-    below = features.shape[1] - depth * card
+    below = context.shape[1] - depth * card
     for i in range(len(encoded)):
         for j in range(column):
-            features[i, j] = encoded[i, 0, j]
-            features[i, column + j] = encoded[i, 0, j]
+            context[i, j] = encoded[i, 0, j]
+            context[i, column + j] = encoded[i, 0, j]
         for c in range(1, NUM_COLUMNS):
             for j in range(column):
                 one = encoded[i, c, j]
-                most = features[i, column + j]
-                features[i, j] += one
-                features[i, column + j] = one if one > most else most
+                most = context[i, column + j]
+                context[i, j] += one
+                context[i, column + j] = one if one > most else most
         for j in range(column):
-            features[i, j] *= share
-        _sum_card(rows, other_index[i, 0], features[i, 2 * column : 2 * column + card])
+            context[i, j] *= share
+        _sum_card(rows, other_index[i, 0], context[i, 2 * column : 2 * column + card])
         for k in range(depth):
             to = below + k * card
-            _sum_card(rows, other_index[i, PILES + k], features[i, to : to + card])
+            _sum_card(rows, other_index[i, PILES + k], context[i, to : to + card])
 
 
 @compiled
 def pool_back(
     encoded: np.ndarray,
-    other_index: np.ndarray,
-    features: np.ndarray,
-    d_features: np.ndarray,
+    features: FeatureArrays,
+    d_context: np.ndarray,
     d_encoded: np.ndarray,
     d_bias: np.ndarray,
     d_rows: np.ndarray,
 ) -> None:
-    """Pass back what :func:`pool` gave, and through the encoder's last rectifier.
+    """Pass gradients back through :func:`pool`, and through the encoder's last rectifier.
 
     Equal maxima share their gradient.
 
     Args:
-        encoded, other_index, features: As they were there.
-        d_features: real, as ``features``: their gradient.
-        d_encoded: real, as ``encoded``: the gradient of other uses of it; becomes that of what
-            the rectifier was given.
+        encoded, features: As in :func:`pool`.
+        d_context: The gradient of ``features.context``, of its shape and dtype.
+        d_encoded: real, as ``encoded``: its gradient from elsewhere; becomes the gradient of the
+            rectifier's input.
         d_bias: real (column,): the sum of that; added to.
-        d_rows: The gradient of the cards' table; added to.
+        d_rows: real (ROWS, card): the gradient of the network's table; added to.
     """
+    context, other_index = features.context, features.other_index
     column, card = encoded.shape[2], d_rows.shape[1]
     zero, unit = encoded.dtype.type(0), encoded.dtype.type(1)
     share = encoded.dtype.type(1 / NUM_COLUMNS)
     depth = other_index.shape[1] - PILES
-    below = features.shape[1] - depth * card
+    below = context.shape[1] - depth * card
     ties = np.empty(column, dtype=encoded.dtype)
     sums = np.empty(column, dtype=encoded.dtype)
     for i in range(len(encoded)):
-        most = features[i, column : 2 * column]
+        most = context[i, column : 2 * column]
         for j in range(column):
             ties[j] = zero
             sums[j] = zero
@@ -431,10 +514,10 @@ def pool_back(
             for j in range(column):
                 ties[j] += unit if encoded[i, c, j] == most[j] else zero
         for j in range(column):
-            ties[j] = d_features[i, column + j] / ties[j]
+            ties[j] = d_context[i, column + j] / ties[j]
         for c in range(NUM_COLUMNS):
             for j in range(column):
-                gradient = d_encoded[i, c, j] + d_features[i, j] * share
+                gradient = d_encoded[i, c, j] + d_context[i, j] * share
                 gradient += ties[j] if encoded[i, c, j] == most[j] else zero
                 gradient = gradient if encoded[i, c, j] > zero else zero
                 d_encoded[i, c, j] = gradient
@@ -443,20 +526,20 @@ def pool_back(
             d_bias[j] += sums[j]
         for row in other_index[i, 0]:
             for j in range(card):
-                d_rows[row, j] += d_features[i, 2 * column + j]
+                d_rows[row, j] += d_context[i, 2 * column + j]
         for k in range(depth):
             for row in other_index[i, PILES + k]:
                 for j in range(card):
-                    d_rows[row, j] += d_features[i, below + k * card + j]
+                    d_rows[row, j] += d_context[i, below + k * card + j]
 
 
 @compiled
 def refine(refined: np.ndarray, heads: np.ndarray) -> None:
-    """Add to each column what the context says, and rectify it, in place.
+    """Add the context's part to each column, and rectify the sum, in place.
 
     Args:
         refined: real (n, 10, column); becomes the columns' refined vectors.
-        heads: As the module describes it.
+        heads: As :class:`Scorer` has it; the columns' part, its first ``column`` entries, is added.
     """
     zero = refined.dtype.type(0)
     for i in range(len(refined)):
@@ -468,12 +551,12 @@ def refine(refined: np.ndarray, heads: np.ndarray) -> None:
 
 @compiled
 def refine_back(refined: np.ndarray, d_refined: np.ndarray, d_heads: np.ndarray) -> None:
-    """Pass back through :func:`refine`.
+    """Pass gradients back through :func:`refine`.
 
     Args:
-        refined: As it was there.
-        d_refined: Its gradient; becomes that of what was rectified.
-        d_heads: The heads' gradient, real (n, at.end); the columns' part is written.
+        refined: As :func:`refine` left it.
+        d_refined: Its gradient, of its shape; becomes the gradient of the rectifier's input.
+        d_heads: real (n, offsets.end), the heads' gradient; the columns' part is written.
     """
     zero = refined.dtype.type(0)
     column = refined.shape[2]
@@ -489,11 +572,11 @@ def refine_back(refined: np.ndarray, d_refined: np.ndarray, d_heads: np.ndarray)
 
 @compiled
 def rectify_back(outputs: np.ndarray, gradients: np.ndarray, d_bias: np.ndarray) -> None:
-    """Pass back through a linear layer's rectifier.
+    """Pass gradients back through the rectifier of a linear layer.
 
     Args:
         outputs: real (n, width): the layer's, rectified.
-        gradients: Theirs; become those of what was rectified.
+        gradients: real (n, width): their gradients; become those of the rectifier's input.
         d_bias: real (width,): the gradient of the layer's bias; added to.
     """
     zero = outputs.dtype.type(0)
@@ -504,33 +587,40 @@ def rectify_back(outputs: np.ndarray, gradients: np.ndarray, d_bias: np.ndarray)
             d_bias[j] += gradient
 
 
-# ----------------------------------------------------------------------------------- moves' scores
+# ---------------------------------------------------------------------------------- scores of moves
+
+
+class _Pairs(NamedTuple):
+    """The vectors of one game's moves, or their gradients.
+
+    Attributes:
+        sources: real (19, pair).
+        targets: real (11, pair).
+    """
+
+    sources: np.ndarray
+    targets: np.ndarray
+
+
+@inlined
+def _new_pairs(scorer: Scorer) -> _Pairs:
+    pair = len(scorer.bias)
+    return _Pairs(
+        np.empty((SOURCES, pair), dtype=scorer.heads.dtype),
+        np.empty((TARGETS, pair), dtype=scorer.heads.dtype),
+    )
 
 
 @compiled
-def _gather_ends(
-    ends: np.ndarray,
-    heads: np.ndarray,
-    cards: np.ndarray,
-    bias: np.ndarray,
-    index: np.ndarray,
-    at: HeadPlaces,
-    sources: np.ndarray,
-    targets: np.ndarray,
-) -> None:
-    """Write the vectors of one game's sources (19, pair) and targets (11, pair).
-
-    Args:
-        ends: real (10, 2 * pair), of the game; heads, index: likewise.
-        cards: real (ROWS, pair): the cards' table times the weights of cards as sources.
-        bias: real (pair,), of that.
-        at: Where the heads' parts are.
-        sources, targets: Written.
-    """
+def _gather_pairs(scorer: Scorer, i: int, pairs: _Pairs) -> None:
+    """Write the vectors of one game's sources and targets."""
+    sources, targets = pairs.sources, pairs.targets
+    ends, heads, index = scorer.ends[i], scorer.heads[i], scorer.other_index[i]
+    cards, bias, offsets = scorer.cards, scorer.bias, scorer.offsets
     pair = len(bias)
     _sum_card(cards, index[0], sources[0])
     for j in range(pair):
-        sources[0, j] += bias[j] + heads[at.waste + j]
+        sources[0, j] += bias[j] + heads[offsets.waste + j]
     for c in range(NUM_COLUMNS):
         for j in range(pair):
             sources[1 + c, j] = ends[c, j]
@@ -539,37 +629,32 @@ def _gather_ends(
         to = sources[1 + NUM_COLUMNS + f]
         _sum_card(cards, index[1 + f], to)
         for j in range(pair):
-            to[j] += bias[j] + heads[at.foundations + j]
+            to[j] += bias[j] + heads[offsets.foundations + j]
     for j in range(pair):
-        targets[NUM_COLUMNS, j] = heads[at.target + j]
+        targets[NUM_COLUMNS, j] = heads[offsets.target + j]
 
 
 @compiled
-def _spread_ends(
-    d_sources: np.ndarray,
-    d_targets: np.ndarray,
-    index: np.ndarray,
-    at: HeadPlaces,
-    d_ends: np.ndarray,
-    d_heads: np.ndarray,
-    d_cards: np.ndarray,
-    d_bias: np.ndarray,
-) -> None:
-    """Pass back through :func:`_gather_ends`: write ``d_ends`` and ``d_heads``, add to the rest."""
+def _spread_pairs(scorer: Scorer, i: int, d_pairs: _Pairs, gradients: ScorerGradients) -> None:
+    """Pass gradients back through :func:`_gather_pairs`."""
+    d_sources, d_targets = d_pairs.sources, d_pairs.targets
+    d_ends, d_heads = gradients.ends[i], gradients.heads[i]
+    d_cards, d_bias = gradients.cards, gradients.bias
+    index, offsets = scorer.other_index[i], scorer.offsets
     pair = len(d_bias)
     for j in range(pair):
-        d_heads[at.waste + j] = d_sources[0, j]
-        d_heads[at.foundations + j] = 0
-        d_heads[at.target + j] = d_targets[NUM_COLUMNS, j]
+        d_heads[offsets.waste + j] = d_sources[0, j]
+        d_heads[offsets.foundations + j] = 0
+        d_heads[offsets.target + j] = d_targets[NUM_COLUMNS, j]
     for c in range(NUM_COLUMNS):
         for j in range(pair):
             d_ends[c, j] = d_sources[1 + c, j]
             d_ends[c, pair + j] = d_targets[c, j]
     for f in range(NUM_FOUNDATIONS):
         for j in range(pair):
-            d_heads[at.foundations + j] += d_sources[1 + NUM_COLUMNS + f, j]
+            d_heads[offsets.foundations + j] += d_sources[1 + NUM_COLUMNS + f, j]
     for j in range(pair):
-        d_bias[j] += d_heads[at.waste + j] + d_heads[at.foundations + j]
+        d_bias[j] += d_heads[offsets.waste + j] + d_heads[offsets.foundations + j]
     for pile in range(PILES):
         gradient = d_sources[0 if pile == 0 else NUM_COLUMNS + pile]
         for k in range(CARD_ROWS):
@@ -595,35 +680,23 @@ def _dot(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @compiled
-def score_all(
-    ends: np.ndarray,
-    heads: np.ndarray,
-    cards: np.ndarray,
-    bias: np.ndarray,
-    other_index: np.ndarray,
-    at: HeadPlaces,
-    scale: float,
-    logits: np.ndarray,
-) -> None:
+def score_all(scorer: Scorer, logits: np.ndarray) -> None:
     """Score all actions, legal or not.
 
     Args:
-        ends, heads, other_index: As the module describes them.
-        cards: real (ROWS, pair): the cards' table times the weights of cards as sources.
-        bias: real (pair,), of that.
-        at: Where the heads' parts are.
-        scale: Of the scalar products.
+        scorer: What they are scored by.
         logits: real (n, num_actions); written.
     """
-    pair = len(bias)
+    pair = len(scorer.bias)
+    heads, offsets = scorer.heads, scorer.offsets
     real = heads.dtype
-    factor = real.type(scale)
-    sources = np.empty((SOURCES, pair), dtype=real)
-    targets = np.empty((TARGETS, pair), dtype=real)
+    factor = real.type(scorer.scale)
+    pairs = _new_pairs(scorer)
+    sources, targets = pairs.sources, pairs.targets
     turned = np.zeros((pair, _LANES), dtype=real)
     scores = np.zeros((SOURCES, _LANES), dtype=real)
     for i in range(len(logits)):
-        _gather_ends(ends[i], heads[i], cards, bias, other_index[i], at, sources, targets)
+        _gather_pairs(scorer, i, pairs)
         for t in range(TARGETS):
             for j in range(pair):
                 turned[j, t] = targets[t, j]
@@ -633,22 +706,17 @@ def score_all(
                 weight = sources[s, j] * factor
                 for t in range(_LANES):
                     scores[s, t] += weight * turned[j, t]
-        logits[i, 0] = heads[i, at.draw]
+        logits[i, 0] = heads[i, offsets.draw]
         for a in range(1, logits.shape[1]):
             s, t = divmod(_PLACES[a] - 1, TARGETS)
             logits[i, a] = scores[s, t]
 
 
 @inlined
-def _add_products(
-    a: int,
-    gradient: float,
-    sources: np.ndarray,
-    targets: np.ndarray,
-    d_sources: np.ndarray,
-    d_targets: np.ndarray,
-) -> None:
+def _add_products(a: int, gradient: float, pairs: _Pairs, d_pairs: _Pairs) -> None:
     """Pass the gradient of an action's scalar product to its source and its target."""
+    sources, targets = pairs.sources, pairs.targets
+    d_sources, d_targets = d_pairs.sources, d_pairs.targets
     s, t = divmod(_PLACES[a] - 1, TARGETS)
     for j in range(sources.shape[1]):
         d_sources[s, j] += gradient * targets[t, j]
@@ -656,47 +724,29 @@ def _add_products(
 
 
 @compiled
-def score_all_back(
-    ends: np.ndarray,
-    heads: np.ndarray,
-    cards: np.ndarray,
-    bias: np.ndarray,
-    other_index: np.ndarray,
-    at: HeadPlaces,
-    scale: float,
-    d_logits: np.ndarray,
-    d_ends: np.ndarray,
-    d_heads: np.ndarray,
-    d_cards: np.ndarray,
-    d_bias: np.ndarray,
-) -> None:
-    """Pass back through :func:`score_all`; actions whose gradient is 0 (illegal ones) cost nothing.
+def score_all_back(scorer: Scorer, d_logits: np.ndarray, gradients: ScorerGradients) -> None:
+    """Pass gradients back through :func:`score_all`.
+
+    Actions whose gradient is 0 (illegal ones) cost nothing.
 
     Args:
-        ends, heads, cards, bias, other_index, at, scale: As they were there.
-        d_logits: The logits' gradient.
-        d_ends, d_heads: Written, but for the parts of the heads that are no moves'.
-        d_cards, d_bias: Added to.
+        scorer: As in :func:`score_all`.
+        d_logits: real (n, num_actions): the logits' gradient.
+        gradients: Written, or added to.
     """
-    pair = len(bias)
-    real = heads.dtype
-    factor = real.type(scale)
-    sources = np.empty((SOURCES, pair), dtype=real)
-    targets = np.empty((TARGETS, pair), dtype=real)
-    d_sources = np.empty((SOURCES, pair), dtype=real)
-    d_targets = np.empty((TARGETS, pair), dtype=real)
+    d_heads, offsets = gradients.heads, scorer.offsets
+    factor = scorer.heads.dtype.type(scorer.scale)
+    pairs, d_pairs = _new_pairs(scorer), _new_pairs(scorer)
     for i in range(len(d_logits)):
-        _gather_ends(ends[i], heads[i], cards, bias, other_index[i], at, sources, targets)
-        d_sources[:] = 0
-        d_targets[:] = 0
-        d_heads[i, at.draw] = d_logits[i, 0]
+        _gather_pairs(scorer, i, pairs)
+        d_pairs.sources[:] = 0
+        d_pairs.targets[:] = 0
+        d_heads[i, offsets.draw] = d_logits[i, 0]
         for a in range(1, d_logits.shape[1]):
             if d_logits[i, a] != 0:
                 gradient = d_logits[i, a] * factor
-                _add_products(a, gradient, sources, targets, d_sources, d_targets)
-        _spread_ends(
-            d_sources, d_targets, other_index[i], at, d_ends[i], d_heads[i], d_cards, d_bias
-        )
+                _add_products(a, gradient, pairs, d_pairs)
+        _spread_pairs(scorer, i, d_pairs, gradients)
 
 
 # ------------------------------------------------------------------------ probabilities of actions
@@ -706,71 +756,72 @@ def score_all_back(
 def _score_legal(
     mask: np.ndarray,
     draw: float,
-    sources: np.ndarray,
-    targets: np.ndarray,
+    pairs: _Pairs,
     factor: float,
     actions: np.ndarray,
-    scores: np.ndarray,
+    log_probs: np.ndarray,
 ) -> int:
-    """Write one game's legal actions and their log-probabilities; return how many there are."""
+    """Write one game's legal actions and their log-probabilities; return how many there are.
+
+    Args:
+        mask: bool (num_actions,).
+        draw: The score of drawing.
+        pairs: The vectors of the game's moves.
+        factor: Of the scalar products, of their dtype.
+        actions, log_probs: Integers, and real; at least as long as there are legal actions.
+    """
+    sources, targets = pairs.sources, pairs.targets
     legal = 0
     for a in range(len(mask)):
         if mask[a]:
             actions[legal] = a
             legal += 1
-    most = scores.dtype.type(-np.inf)
+    most = log_probs.dtype.type(-np.inf)
     for k in range(legal):
         a = actions[k]
         if a == 0:
-            scores[k] = draw
+            log_probs[k] = draw
         else:
             s, t = divmod(_PLACES[a] - 1, TARGETS)
-            scores[k] = _dot(sources[s], targets[t]) * factor
-        most = max(most, scores[k])
-    total = scores.dtype.type(0)
+            log_probs[k] = _dot(sources[s], targets[t]) * factor
+        most = max(most, log_probs[k])
+    total = log_probs.dtype.type(0)
     for k in range(legal):
-        total += np.exp(scores[k] - most)
+        total += np.exp(log_probs[k] - most)
     offset = most + np.log(total)
     for k in range(legal):
-        scores[k] -= offset
+        log_probs[k] -= offset
     return legal
 
 
 @compiled
 def choose(
-    ends: np.ndarray,
-    heads: np.ndarray,
-    cards: np.ndarray,
-    bias: np.ndarray,
-    other_index: np.ndarray,
-    at: HeadPlaces,
-    scale: float,
+    scorer: Scorer,
     masks: np.ndarray,
     uniforms: np.ndarray,
     actions: np.ndarray,
     log_probs: np.ndarray,
 ) -> None:
-    """Draw a legal action in each game, as likely as the network says.
+    """Draw a legal action in each game from the network's distribution.
 
     Args:
-        ends, heads, cards, bias, other_index, at, scale: As for :func:`score_all`.
+        scorer: What actions are scored by.
         masks: bool (n, num_actions). Where nothing is legal, all actions are equally likely.
         uniforms: float64 (n,), one in [0, 1) a game; or (0,): take the most likely action.
         actions: int64 (n,); written.
         log_probs: real (n,), of these actions; written.
     """
-    pair = len(bias)
+    heads, offsets = scorer.heads, scorer.offsets
     real = heads.dtype
-    factor = real.type(scale)
+    factor = real.type(scorer.scale)
     num_actions = masks.shape[1]
-    sources = np.empty((SOURCES, pair), dtype=real)
-    targets = np.empty((TARGETS, pair), dtype=real)
+    pairs = _new_pairs(scorer)
     legal_actions = np.empty(num_actions, dtype=np.int64)
     scores = np.empty(num_actions, dtype=real)
     for i in range(len(masks)):
-        _gather_ends(ends[i], heads[i], cards, bias, other_index[i], at, sources, targets)
-        draw = heads[i, at.draw]
-        legal = _score_legal(masks[i], draw, sources, targets, factor, legal_actions, scores)
+        _gather_pairs(scorer, i, pairs)
+        draw = heads[i, offsets.draw]
+        legal = _score_legal(masks[i], draw, pairs, factor, legal_actions, scores)
         if legal == 0:
             legal = num_actions
             legal_actions[:] = np.arange(num_actions)
@@ -794,49 +845,33 @@ def choose(
 
 @compiled
 def evaluate(
-    ends: np.ndarray,
-    heads: np.ndarray,
-    cards: np.ndarray,
-    bias: np.ndarray,
-    other_index: np.ndarray,
-    at: HeadPlaces,
-    scale: float,
-    masks: np.ndarray,
-    actions: np.ndarray,
-    log_probs: np.ndarray,
-    entropies: np.ndarray,
-    starts: np.ndarray,
-    legal_actions: np.ndarray,
-    legal_log_probs: np.ndarray,
+    scorer: Scorer, masks: np.ndarray, actions: np.ndarray, evaluation: Evaluation
 ) -> None:
-    """Give the log-probabilities of actions, and the entropies of the distributions.
+    """Find the log-probabilities of actions, and the entropies of the distributions.
 
     Args:
-        ends, heads, cards, bias, other_index, at, scale: As for :func:`score_all`.
-        masks: bool (n, num_actions).
+        scorer: What actions are scored by.
+        masks: bool (n, num_actions). Where nothing is legal, all actions are equally likely.
         actions: int64 (n,).
-        log_probs, entropies: real (n,); written.
-        starts: int64 (n + 1,): where a game's entries in the next two begin; written.
-        legal_actions: int64 (n * num_actions,): legal actions of one game after the other; written.
-        legal_log_probs: real, theirs; written.
+        evaluation: Written.
     """
-    pair = len(bias)
+    heads, offsets = scorer.heads, scorer.offsets
+    log_probs, entropies, starts = evaluation.log_probs, evaluation.entropies, evaluation.starts
+    legal_actions, legal_log_probs = evaluation.legal_actions, evaluation.legal_log_probs
     real = heads.dtype
-    factor = real.type(scale)
-    sources = np.empty((SOURCES, pair), dtype=real)
-    targets = np.empty((TARGETS, pair), dtype=real)
+    factor = real.type(scorer.scale)
+    pairs = _new_pairs(scorer)
     starts[0] = 0
     for i in range(len(masks)):
-        _gather_ends(ends[i], heads[i], cards, bias, other_index[i], at, sources, targets)
+        _gather_pairs(scorer, i, pairs)
         start = starts[i]
-        draw = heads[i, at.draw]
+        draw = heads[i, offsets.draw]
         legal = _score_legal(
-            masks[i], draw, sources, targets, factor,
-            legal_actions[start:], legal_log_probs[start:],
-        )  # fmt: skip
+            masks[i], draw, pairs, factor, legal_actions[start:], legal_log_probs[start:]
+        )
         starts[i + 1] = start + legal
         uniform = real.type(np.log(masks.shape[1]))
-        log_probs[i] = real.type(_ILLEGAL) if legal > 0 else -uniform
+        log_probs[i] = real.type(ILLEGAL_LOGIT) if legal > 0 else -uniform
         entropies[i] = 0 if legal > 0 else uniform
         for k in range(start, start + legal):
             log_prob = legal_log_probs[k]
@@ -847,47 +882,33 @@ def evaluate(
 
 @compiled
 def evaluate_back(
-    ends: np.ndarray,
-    heads: np.ndarray,
-    cards: np.ndarray,
-    bias: np.ndarray,
-    other_index: np.ndarray,
-    at: HeadPlaces,
-    scale: float,
+    scorer: Scorer,
     actions: np.ndarray,
-    entropies: np.ndarray,
-    starts: np.ndarray,
-    legal_actions: np.ndarray,
-    legal_log_probs: np.ndarray,
+    evaluation: Evaluation,
     d_log_probs: np.ndarray,
     d_entropies: np.ndarray,
-    d_ends: np.ndarray,
-    d_heads: np.ndarray,
-    d_cards: np.ndarray,
-    d_bias: np.ndarray,
+    gradients: ScorerGradients,
 ) -> None:
-    """Pass back through :func:`evaluate`.
+    """Pass gradients back through :func:`evaluate`.
 
     Args:
-        ends, heads, cards, bias, other_index, at, scale, actions, entropies, starts,
-            legal_actions, legal_log_probs: As they were there.
-        d_log_probs, d_entropies: Gradients of what it gave, real (n,).
-        d_ends, d_heads: Written, but for the parts of the heads that are no moves'.
-        d_cards, d_bias: Added to.
+        scorer, actions, evaluation: As in :func:`evaluate`.
+        d_log_probs, d_entropies: real (n,): gradients of ``evaluation.log_probs`` and
+            ``evaluation.entropies``.
+        gradients: Written, or added to.
     """
-    pair = len(bias)
-    real = heads.dtype
-    factor = real.type(scale)
-    sources = np.empty((SOURCES, pair), dtype=real)
-    targets = np.empty((TARGETS, pair), dtype=real)
-    d_sources = np.empty((SOURCES, pair), dtype=real)
-    d_targets = np.empty((TARGETS, pair), dtype=real)
+    d_heads, offsets = gradients.heads, scorer.offsets
+    entropies, starts = evaluation.entropies, evaluation.starts
+    legal_actions, legal_log_probs = evaluation.legal_actions, evaluation.legal_log_probs
+    real = scorer.heads.dtype
+    factor = real.type(scorer.scale)
+    pairs, d_pairs = _new_pairs(scorer), _new_pairs(scorer)
     zero, unit = real.type(0), real.type(1)
     for i in range(len(actions)):
-        _gather_ends(ends[i], heads[i], cards, bias, other_index[i], at, sources, targets)
-        d_sources[:] = 0
-        d_targets[:] = 0
-        d_heads[i, at.draw] = 0
+        _gather_pairs(scorer, i, pairs)
+        d_pairs.sources[:] = 0
+        d_pairs.targets[:] = 0
+        d_heads[i, offsets.draw] = 0
         for k in range(starts[i], starts[i + 1]):
             a, log_prob = legal_actions[k], legal_log_probs[k]
             probability = np.exp(log_prob)
@@ -895,10 +916,8 @@ def evaluate_back(
             gradient = d_log_probs[i] * (taken - probability)
             gradient -= d_entropies[i] * probability * (log_prob + entropies[i])
             if a == 0:
-                d_heads[i, at.draw] = gradient
+                d_heads[i, offsets.draw] = gradient
             else:
                 gradient *= factor
-                _add_products(a, gradient, sources, targets, d_sources, d_targets)
-        _spread_ends(
-            d_sources, d_targets, other_index[i], at, d_ends[i], d_heads[i], d_cards, d_bias
-        )
+                _add_products(a, gradient, pairs, d_pairs)
+        _spread_pairs(scorer, i, d_pairs, gradients)

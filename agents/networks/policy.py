@@ -8,13 +8,16 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from sb3_contrib.common.maskable.distributions import MaskableDistribution
-from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
+from sb3_contrib.common.maskable.policies import (
+    MaskableActorCriticPolicy,
+    MaskableMultiInputActorCriticPolicy,
+)
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
-from torch import Tensor
+from torch import Tensor, nn
 
+from agents.networks.accelerator import CompiledTableNetwork
+from agents.networks.layout import ILLEGAL_LOGIT
 from agents.networks.table import NetworkConfig, TableNetwork
-
-_ILLEGAL = -1e8  # the logit of an illegal action: its probability is exactly 0
 
 
 def masked_log_probs(logits: Tensor, mask: Tensor | np.ndarray | None) -> Tensor:
@@ -28,12 +31,12 @@ def masked_log_probs(logits: Tensor, mask: Tensor | np.ndarray | None) -> Tensor
         if not isinstance(mask, Tensor):
             mask = torch.from_numpy(np.array(mask, dtype=np.bool_))  # environments' are read-only
         mask = mask.reshape(logits.shape).bool()
-        logits = torch.where(mask, logits, _ILLEGAL)
+        logits = torch.where(mask, logits, ILLEGAL_LOGIT)
     return torch.log_softmax(logits, dim=1)
 
 
 def legal_actions(mask: Tensor | np.ndarray | None, n: int, num_actions: int) -> np.ndarray:
-    """Return a mask as the table network's compiled parts take it.
+    """Return a mask in the form that the compiled table network uses.
 
     Args:
         mask: Non-zero where legal, (n, num_actions) or flat, or None where all are.
@@ -52,16 +55,24 @@ def legal_actions(mask: Tensor | np.ndarray | None, n: int, num_actions: int) ->
 class TablePolicy(MaskableMultiInputActorCriticPolicy):
     """Actor and critic of one :class:`agents.networks.table.TableNetwork`.
 
-    On the CPU, compiled code goes from positions to actions and probabilities, and looks at legal
-    actions alone. It computes what sb3_contrib's own distribution does, at a fraction of its cost.
+    On the CPU, compiled code computes actions and probabilities from positions, and scores legal
+    actions only. It computes what sb3_contrib's own distribution does, at a fraction of its cost.
 
     Args:
         observation_space: The environment's, of ``observation="cards"``.
         action_space: ``Discrete(192)`` or ``Discrete(112)``.
         lr_schedule: Learning rate by remaining progress, 1 to 0.
         network: Keywords of :class:`agents.networks.table.NetworkConfig`.
+        compiled: Whether the network is a :class:`CompiledTableNetwork`, as
+            :class:`agents.training.ppo.TablePPO` needs it. If not, it is the plain torch network,
+            which MaskablePPO trains: for changes to the network that compiled code lacks.
         **kwargs: Whatever else SB3 hands to a policy.
+
+    Attributes:
+        network: The network.
     """
+
+    network: TableNetwork
 
     def __init__(
         self,
@@ -69,18 +80,18 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
         action_space: spaces.Discrete,
         lr_schedule: Schedule,
         network: dict[str, int] | None = None,
+        compiled: bool = True,
         **kwargs: Any,
     ) -> None:
         self._network_config = NetworkConfig(**(network or {}))
+        self._network_class = CompiledTableNetwork if compiled else TableNetwork
         super().__init__(observation_space, action_space, lr_schedule, **kwargs)
 
     def _build(self, lr_schedule: Schedule) -> None:
         self._num_actions = int(self.action_space.n)
-        self.network = TableNetwork(
-            self._num_actions, "unseen" in self.observation_space.spaces,
-            self._network_config,
-        )  # fmt: skip
-        # SB3's default extractor flattens observations; the network reads them as they are.
+        memory = "unseen" in self.observation_space.spaces
+        self.network = self._network_class(self._num_actions, memory, self._network_config)
+        # SB3's default extractor flattens observations; the network takes them as they are.
         del self.features_extractor, self.pi_features_extractor, self.vf_features_extractor
         keywords = dict(self.optimizer_kwargs)
         if self.optimizer_class is torch.optim.Adam:
@@ -88,6 +99,11 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
         self.optimizer = self.optimizer_class(
             self.network.parameters(), lr=lr_schedule(1), **keywords
         )
+
+    def compiled_network(self) -> CompiledTableNetwork | None:
+        """Return the network if its compiled passes apply, else None: plain, or not on the CPU."""
+        network = self.network
+        return network if isinstance(network, CompiledTableNetwork) and network.compiled else None
 
     def forward(
         self, obs: PyTorchObs, deterministic: bool = False, action_masks: np.ndarray | None = None
@@ -97,11 +113,12 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
         Returns:
             Actions (n,), values (n, 1) and the actions' log-probabilities (n,).
         """
-        if self.network.compiled:
+        compiled = self.compiled_network()
+        if compiled is not None:
             n = len(obs["columns"])
             masks = legal_actions(action_masks, n, self._num_actions)
             uniforms = torch.rand(0 if deterministic else n, dtype=torch.float64).numpy()
-            actions, log_probs, values = self.network.choose(obs, masks, uniforms)
+            actions, log_probs, values = compiled.choose(obs, masks, uniforms)
             return actions, values.unsqueeze(1), log_probs
         logits, values = self.network(obs)
         log_probs = masked_log_probs(logits, action_masks)
@@ -116,10 +133,11 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
         self, obs: PyTorchObs, actions: Tensor, action_masks: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return values (n, 1), log-probabilities of actions (n,), and entropies (n,)."""
-        if self.network.compiled:
+        compiled = self.compiled_network()
+        if compiled is not None:
             masks = legal_actions(action_masks, len(actions), self._num_actions)
             taken = actions.long().reshape(-1).numpy()
-            log_probs, entropies, values = self.network.evaluate(obs, masks, taken)
+            log_probs, entropies, values = compiled.evaluate(obs, masks, taken)
             return values.unsqueeze(1), log_probs, entropies
         logits, values = self.network(obs)
         log_probs = masked_log_probs(logits, action_masks)
@@ -147,6 +165,19 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
             "action_space": self.action_space,
             "lr_schedule": self._dummy_schedule,
             "network": {**vars(self._network_config)},
+            "compiled": self._network_class is CompiledTableNetwork,
             "optimizer_class": self.optimizer_class,
             "optimizer_kwargs": self.optimizer_kwargs,
         }
+
+
+def value_parameters(policy: MaskableActorCriticPolicy) -> list[nn.Parameter]:
+    """Return the parameters of a policy that serve its value alone.
+
+    Args:
+        policy: A :class:`TablePolicy`, or one of stable-baselines3's own.
+    """
+    if isinstance(policy, TablePolicy):
+        return policy.network.value_parameters()
+    layers = (policy.mlp_extractor.value_net, policy.value_net)
+    return [parameter for layer in layers for parameter in layer.parameters()]

@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from agents.networks.files import load_policy, policy_class_of
-from agents.networks.policy import TablePolicy
+from agents.networks.policy import TablePolicy, value_parameters
 from agents.networks.table import NetworkConfig
 from agents.players.ppo import PPOPlayer
 from agents.training.config import RunConfig, RunError
@@ -135,8 +135,9 @@ class Learner:
         )
         model._update_current_progress_remaining(model.num_timesteps, self.config.total_steps)
         value_only = model.num_timesteps <= self.config.value_only_steps
-        for name, parameter in model.policy.named_parameters():
-            parameter.requires_grad_("value" in name or not value_only)
+        model.policy.requires_grad_(not value_only)
+        for parameter in value_parameters(model.policy):
+            parameter.requires_grad_(True)
         model.train()
         logged = {key: float(value) for key, value in model.logger.name_to_value.items()}
         model.logger.name_to_value.clear()

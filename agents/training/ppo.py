@@ -1,11 +1,11 @@
-"""MaskablePPO for the table policy, with what training does around the network cut to the bone.
+"""MaskablePPO for the compiled table policy, with little work around the network.
 
-It learns what sb3_contrib's own class learns: the same losses, the same minibatches, gradients
+It computes what sb3_contrib's own class computes: the same losses and minibatches, and gradients
 equal up to rounding. What differs is how:
 
 * positions and masks are stored once, as bytes, and minibatches are made from them;
-* the losses' gradients come from compiled code, and the network's without autograd;
-* minibatches and the games of a rollout are shared by threads, a part each.
+* gradients of the losses come from compiled code, and those of the network without autograd;
+* threads share minibatches and the games of a rollout, a part each.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ from stable_baselines3.common.utils import explained_variance
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from agents.networks.policy import TablePolicy
-from agents.networks.table import (
-    TableNetwork,
+from agents.networks.accelerator import (
+    CompiledTableNetwork,
     Weights,
     evaluate_backward,
     evaluate_forward,
-    scorer_of,
     trunk_backward,
     trunk_forward,
 )
+from agents.networks.policy import TablePolicy
 from qv_env.compiling import compiled
 
 Result = TypeVar("Result")
@@ -54,45 +53,62 @@ class TableRolloutBuffer(MaskableDictRolloutBuffer):
         self.action_masks = np.ones(self.action_masks.shape, dtype=np.bool_)
 
 
+class _Targets(NamedTuple):
+    """What the losses of a rollout's steps are computed against."""
+
+    old_log_probs: np.ndarray  # float32 (n,)
+    advantages: np.ndarray  # float32 (n,)
+    returns: np.ndarray  # float32 (n,)
+
+
 class _Minibatch(NamedTuple):
     """Some of a rollout's steps."""
 
     observation: dict[str, Tensor]
     masks: np.ndarray  # bool (n, num_actions)
     actions: np.ndarray  # int64 (n,)
-    old_log_probs: np.ndarray  # float32 (n,)
-    advantages: np.ndarray  # float32 (n,)
-    returns: np.ndarray  # float32 (n,)
+    targets: _Targets
+
+
+class _Outputs(NamedTuple):
+    """The network's outputs for some steps, or their gradients."""
+
+    log_probs: np.ndarray  # float32 (n,), of the actions
+    entropies: np.ndarray  # float32 (n,)
+    values: np.ndarray  # float32 (n,)
+
+
+class _Coefficients(NamedTuple):
+    """Of PPO's loss."""
+
+    share: float  # a step's weight: one over the size of the minibatch
+    clip_range: float
+    ent_coef: float
+    vf_coef: float
 
 
 @compiled
 def _losses(
-    log_probs: np.ndarray,
-    entropies: np.ndarray,
-    values: np.ndarray,
-    old_log_probs: np.ndarray,
-    advantages: np.ndarray,
-    returns: np.ndarray,
-    share: float,
-    clip_range: float,
-    ent_coef: float,
-    vf_coef: float,
-    d_log_probs: np.ndarray,
-    d_entropies: np.ndarray,
-    d_values: np.ndarray,
+    outputs: _Outputs,
+    targets: _Targets,
+    coefficients: _Coefficients,
+    gradients: _Outputs,
     sums: np.ndarray,
 ) -> None:
     """Add up PPO's losses, and write the gradients of the whole loss.
 
     Args:
-        log_probs, entropies, values: What the network says, float32 (n,).
-        old_log_probs, advantages, returns: Of the rollout, float32 (n,).
-        share: What a step counts: one over the size of the minibatch.
-        clip_range, ent_coef, vf_coef: PPO's.
-        d_log_probs, d_entropies, d_values: float32 (n,); written.
+        outputs: Of the network.
+        targets: Of the rollout.
+        coefficients: Of the loss.
+        gradients: Of the loss with respect to the outputs; written.
         sums: float64 (5,): the losses of policy and value, entropies, how often ratios were
             clipped, estimates of the divergence from the old policy; added to.
     """
+    log_probs, entropies, values = outputs
+    old_log_probs, advantages, returns = targets
+    share, clip_range, ent_coef, vf_coef = coefficients
+    d_log_probs, d_entropies, d_values = gradients
     for i in range(len(log_probs)):
         log_ratio = np.float64(log_probs[i]) - np.float64(old_log_probs[i])
         ratio = np.exp(log_ratio)
@@ -112,7 +128,7 @@ def _losses(
 
 
 class TablePPO(MaskablePPO):
-    """MaskablePPO with a :class:`agents.networks.policy.TablePolicy`, on the CPU.
+    """MaskablePPO with a compiled :class:`agents.networks.policy.TablePolicy`, on the CPU.
 
     Its environment is a :class:`qv_env.sb3.QuaranteVoleursVecEnv`, or a wrapper around one that
     has its ``advance`` and ``action_masks``, too.
@@ -120,9 +136,12 @@ class TablePPO(MaskablePPO):
     Args:
         policy: ``TablePolicy``.
         env: The environment.
-        num_threads: How many threads share the work. Sums are rounded otherwise with another
-            number; with the same, runs repeat.
+        num_threads: How many threads share the work. Sums are rounded differently with another
+            number; with the same number, runs repeat.
         **keywords: MaskablePPO's.
+
+    Raises:
+        ValueError: The policy's network is not compiled, or not on the CPU.
     """
 
     policy: TablePolicy
@@ -136,6 +155,19 @@ class TablePPO(MaskablePPO):
         self._num_threads = num_threads
         self._executor: ThreadPoolExecutor | None = None
         super().__init__(policy, env, rollout_buffer_class=TableRolloutBuffer, **keywords)
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        if self.policy.compiled_network() is None:
+            raise ValueError(
+                "TablePPO trains the compiled table network on the CPU; MaskablePPO trains others"
+            )
+
+    @property
+    def _network(self) -> CompiledTableNetwork:
+        network = self.policy.compiled_network()
+        assert network is not None
+        return network
 
     # --------------------------------------------------------------------------------- threads
 
@@ -155,12 +187,12 @@ class TablePPO(MaskablePPO):
 
     @staticmethod
     def _wait(others: list[Future[Result]]) -> list[Result]:
-        """What the other threads find, once they have."""
+        """Wait for the other threads' results."""
         return [other.result() for other in others]
 
     @contextmanager
     def _own_threads(self) -> Iterator[None]:
-        """Keep torch from using threads of its own within ours."""
+        """Keep torch from starting threads of its own within ours."""
         before = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
@@ -185,7 +217,7 @@ class TablePPO(MaskablePPO):
         rollout_buffer.reset()
         callback.on_rollout_start()
         with self._own_threads(), torch.no_grad():
-            weights = self.policy.network.weights().detached()
+            weights = self._network.weights().detached()
             for _ in range(n_rollout_steps):
                 self._play_step(env, rollout_buffer, weights)
             last_values = self._values(self._last_obs, weights)
@@ -202,7 +234,7 @@ class TablePPO(MaskablePPO):
         new_observation, rewards, dones, finals = env.advance(actions)
         self.num_timesteps += env.num_envs
         self._update_info_buffer(list(finals.values()))
-        # An episode that was cut off goes on with what its last position is worth.
+        # The return of a truncated episode is completed with the value of its last position.
         cut = [i for i, info in finals.items() if info["TimeLimit.truncated"]]
         if cut:
             ends = [finals[i]["terminal_observation"] for i in cut]
@@ -226,7 +258,7 @@ class TablePPO(MaskablePPO):
         self, observation: dict[str, np.ndarray], masks: np.ndarray, weights: Weights
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draw actions, int64 (n,); with their log-probabilities and values, float32 (n,)."""
-        network = self.policy.network
+        network = self._network
         n = len(masks)
         uniforms = torch.rand(n, dtype=torch.float64).numpy()
 
@@ -243,10 +275,10 @@ class TablePPO(MaskablePPO):
         return actions, log_probs, values
 
     def _values(self, observation: Any, weights: Weights) -> np.ndarray:
-        """What positions are worth, float32 (n,)."""
-        network = self.policy.network
-        looked = network.look({key: torch.from_numpy(a) for key, a in observation.items()})
-        return trunk_forward(weights, looked, network.at)[2].numpy()
+        """The values of positions, float32 (n,)."""
+        tensors = {key: torch.from_numpy(array) for key, array in observation.items()}
+        features = self._network.read_features(tensors)
+        return trunk_forward(weights, features, self._network.offsets)[2].numpy()
 
     # --------------------------------------------------------------------------------- updates
 
@@ -297,7 +329,7 @@ class TablePPO(MaskablePPO):
         self.logger.record("train/clip_range", clip_range)
 
     def _rollout(self) -> _Minibatch:
-        """All steps of the rollout, without copies but of the actions."""
+        """All steps of the rollout; only the actions are copied."""
         buffer = self.rollout_buffer
 
         def flat(array: np.ndarray) -> np.ndarray:
@@ -307,24 +339,23 @@ class TablePPO(MaskablePPO):
             {key: torch.from_numpy(flat(array)) for key, array in buffer.observations.items()},
             flat(buffer.action_masks),
             buffer.actions.astype(np.int64).reshape(-1),
-            flat(buffer.log_probs),
-            flat(buffer.advantages),
-            flat(buffer.returns),
+            _Targets(flat(buffer.log_probs), flat(buffer.advantages), flat(buffer.returns)),
         )
 
     def _backward(self, rollout: _Minibatch, chosen: np.ndarray, clip_range: float) -> np.ndarray:
         """Set the parameters' gradients for a minibatch; return the sums of its losses."""
-        network = self.policy.network
-        advantages = rollout.advantages[chosen]
+        network = self._network
+        advantages = rollout.targets.advantages[chosen]
         if self.normalize_advantage and len(chosen) > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
         weights = network.weights()
-        plain = weights.detached()
+        detached = weights.detached()
+        coefficients = _Coefficients(1 / len(chosen), clip_range, self.ent_coef, self.vf_coef)
 
         def part(low: int, high: int) -> tuple[Weights, np.ndarray]:
             with torch.no_grad():
                 minibatch = self._minibatch(rollout, chosen[low:high], advantages[low:high])
-                return self._gradients(network, plain, minibatch, 1 / len(chosen), clip_range)
+                return self._gradients(detached, minibatch, coefficients)
 
         parts = self._parts(len(chosen), part)
         gradients, sums = parts[0]
@@ -341,45 +372,32 @@ class TablePPO(MaskablePPO):
         self, rollout: _Minibatch, some: np.ndarray, advantages: np.ndarray
     ) -> _Minibatch:
         """Some steps of a rollout, whose normalised advantages are given."""
-        index = torch.from_numpy(some)
+        index, targets = torch.from_numpy(some), rollout.targets
         return _Minibatch(
             {key: tensor[index] for key, tensor in rollout.observation.items()},
             rollout.masks[some],
             rollout.actions[some],
-            rollout.old_log_probs[some],
-            advantages,
-            rollout.returns[some],
+            _Targets(targets.old_log_probs[some], advantages, targets.returns[some]),
         )
 
     def _gradients(
-        self,
-        network: TableNetwork,
-        weights: Weights,
-        minibatch: _Minibatch,
-        share: float,
-        clip_range: float,
+        self, weights: Weights, minibatch: _Minibatch, coefficients: _Coefficients
     ) -> tuple[Weights, np.ndarray]:
-        """The gradients that some steps give the weights, and the sums of their losses."""
-        looked = network.look(minibatch.observation)
-        ends, heads, values, saved = trunk_forward(weights, looked, network.at)
-        scorer = scorer_of(
-            ends, heads, weights.cards, weights.cards_bias, looked, network.at, network.scale
-        )
-        found = evaluate_forward(scorer, minibatch.masks, minibatch.actions)
-        n = len(minibatch.actions)
-        d_log_probs, d_entropies, d_values = (np.empty(n, dtype=np.float32) for _ in range(3))
+        """The weights' gradients from some steps, and the sums of the steps' losses."""
+        network = self._network
+        features = network.read_features(minibatch.observation)
+        ends, heads, values, activations = trunk_forward(weights, features, network.offsets)
+        scorer = network.scorer(ends, heads, weights.cards, weights.cards_bias, features)
+        evaluation = evaluate_forward(scorer, minibatch.masks, minibatch.actions)
+        outputs = _Outputs(evaluation.log_probs, evaluation.entropies, values.numpy())
+        d_outputs = _Outputs(*(np.empty(len(values), dtype=np.float32) for _ in range(3)))
         sums = np.zeros(5)
-        _losses(
-            found.log_probs, found.entropies, values.numpy(),
-            minibatch.old_log_probs, minibatch.advantages, minibatch.returns,
-            share, clip_range, self.ent_coef, self.vf_coef,
-            d_log_probs, d_entropies, d_values, sums,
-        )  # fmt: skip
-        d_ends, d_heads, d_cards, d_cards_bias = evaluate_backward(
-            scorer, minibatch.actions, found, d_log_probs, d_entropies
+        _losses(outputs, minibatch.targets, coefficients, d_outputs, sums)
+        scorer_gradients = evaluate_backward(
+            scorer, minibatch.actions, evaluation, d_outputs.log_probs, d_outputs.entropies
         )
         gradients = trunk_backward(
-            weights, looked, network.at, saved,
-            d_ends, d_heads, torch.from_numpy(d_values), d_cards, d_cards_bias,
+            weights, features, network.offsets, activations,
+            scorer_gradients, torch.from_numpy(d_outputs.values),
         )  # fmt: skip
         return gradients, sums

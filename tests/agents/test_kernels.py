@@ -1,4 +1,4 @@
-"""What the table network reads, counted again the slow way."""
+"""What the table network reads: plain and compiled, beside a slow reference."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from agents.networks import kernels
-from agents.networks.kernels import (
+from agents.networks import kernels, layout
+from agents.networks.accelerator import CompiledTableNetwork
+from agents.networks.features import read_features
+from agents.networks.layout import (
     ABOVE,
     BELOW,
     CARD_ROWS,
@@ -23,7 +25,7 @@ from agents.networks.kernels import (
     WANTED,
     WASTE_DEPTH,
 )
-from agents.networks.table import NetworkConfig, TableNetwork, observation_tensors
+from agents.networks.table import NetworkConfig, observation_tensors
 from qv_env import deck_of
 from qv_env.evaluation.play import play_deals
 from qv_env.evaluation.players.greedy import GreedyPlayer
@@ -124,22 +126,39 @@ def over_lower(pile):
     )
 
 
+def plain_features(observation, memory):
+    """What plain torch reads: rows of columns (n, 10, 28) and of piles (n, m, 5), and numbers."""
+    features = read_features(observation_tensors(observation), memory)
+    columns = torch.cat([features.column_cards.flatten(2), features.columns], dim=2)
+    piles = torch.cat([features.piles, features.below], dim=1)
+    return columns.numpy(), piles.numpy(), features.numbers.numpy()
+
+
+def compiled_features(observation, memory):
+    """The same, as compiled code reads it."""
+    network = CompiledTableNetwork(192, memory, TINY)
+    features = network.read_features(observation_tensors(observation))
+    numbers = features.context[:, network.numbers_at :][:, : NUMBERS + (52 if memory else 0)]
+    slots = np.arange(kernels.COLUMN_ROWS) // CARD_ROWS * ROWS  # each slot has rows of its own
+    return features.column_index - slots, features.other_index.astype(int), numbers
+
+
+@pytest.mark.parametrize("read", [plain_features, compiled_features])
 @pytest.mark.parametrize("memory", [False, True])
-def test_positions_are_read_as_a_person_would(memory):
+def test_positions_are_read_as_a_person_would(memory, read):
     observation = positions(memory)
-    network = TableNetwork(192, memory, TINY)
-    looked = network.look(observation_tensors(observation))
-    numbers = looked.features.numpy()[:, network._numbers_at :]
+    column_rows, pile_rows, numbers = read(observation, memory)
+    assert numbers.shape[1] == NUMBERS + (52 if memory else 0)
     seen = set()
     for i in range(len(numbers)):
         table = Table(observation, i, memory)
         for c, column in enumerate(table.columns):
-            rows = looked.column_index[i, c].astype(int)
+            rows = column_rows[i, c]
             read = [*(column + [0] * 4)[:4], column[-1] if column else 0]
             for slot, card in enumerate(read):
-                part = rows[CARD_ROWS * slot : CARD_ROWS * (slot + 1)] - slot * ROWS
+                part = rows[CARD_ROWS * slot : CARD_ROWS * (slot + 1)]
                 assert part.tolist() == table.rows_of(card)
-            whole = rows[CARD_ROWS * CARDS_READ :] - CARDS_READ * ROWS
+            whole = rows[CARD_ROWS * CARDS_READ :]
             above = [k for k, card in enumerate(column[::-1]) if card in table.wanted()]
             nearest = above[0] if above else 16
             expected = [HEIGHT + len(column), WANTED + nearest, OVER + over_lower(column)]
@@ -148,7 +167,7 @@ def test_positions_are_read_as_a_person_would(memory):
         foundations = [13 * (k % 4) + h if h else 0 for k, h in enumerate(table.heights)]
         below = table.waste[::-1][1 : 1 + WASTE_DEPTH] if memory else []
         piles = [table.waste_top, *foundations, *below]
-        others = looked.other_index[i].astype(int)
+        others = pile_rows[i]
         assert len(others) == PILES + (WASTE_DEPTH if memory else 0)
         for index, card in zip(others, piles + [0] * (len(others) - len(piles)), strict=True):
             assert index.tolist() == table.rows_of(card)
@@ -176,15 +195,24 @@ def test_positions_are_read_as_a_person_would(memory):
     assert {("empty", True), ("column", 0), ("wanted", 16), ("wanted", 0), ("over", 3)} <= seen
 
 
-def test_a_finished_foundation_wants_nothing():
+@pytest.mark.parametrize("read", [plain_features, compiled_features])
+def test_a_finished_foundation_wants_nothing(read):
     observation = {key: array[:1].copy() for key, array in positions(memory=False).items()}
     observation["foundations"][0] = 13
-    network = TableNetwork(192, False, TINY)
-    looked = network.look(observation_tensors(observation))
-    numbers = looked.features.numpy()[0, network._numbers_at :]
-    assert (numbers[10 : 10 + 24] == 0).all()
-    whole = looked.column_index[0, :, -2].astype(int) - kernels.CARDS_READ * ROWS
-    assert (whole == WANTED + 16).all()
+    column_rows, _, numbers = read(observation, memory=False)
+    assert (numbers[0, 10 : 10 + 24] == 0).all()
+    assert (column_rows[0, :, -2] == WANTED + 16).all()
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_plain_and_compiled_code_read_the_same(memory):
+    observation = positions(memory, games=60, every=3)
+    observation["columns"][::5, 3] = 0  # and some that no game leads to
+    observation["foundations"][::7, 2] = 13
+    plain, compiled = plain_features(observation, memory), compiled_features(observation, memory)
+    for one, other in zip(plain[:2], compiled[:2], strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(plain[2], compiled[2], rtol=1e-6)
 
 
 def test_each_row_of_the_tables_is_for_one_thing():
@@ -192,4 +220,4 @@ def test_each_row_of_the_tables_is_for_one_thing():
     sizes = [53, 27, 27, NEIGHBOURS, NEIGHBOURS, 17, 17, 16]
     assert np.diff(starts).tolist() == sizes
     assert kernels.COLUMN_ROWS % 4 == 0  # they are added up by fours
-    assert torch.iinfo(torch.int16).max > kernels.SLOTS * ROWS
+    assert torch.iinfo(torch.int16).max > layout.SLOTS * ROWS

@@ -9,7 +9,8 @@ from gymnasium import spaces
 from sb3_contrib.common.maskable.distributions import MaskableCategorical
 from torch import nn
 
-from agents.networks.kernels import pair_table
+from agents.networks.accelerator import CompiledTableNetwork
+from agents.networks.layout import pair_table
 from agents.networks.policy import TablePolicy, legal_actions, masked_log_probs
 from agents.networks.table import NetworkConfig, TableNetwork, observation_tensors
 from qv_env import QuaranteVoleursVectorEnv, action_name, deck_of, parse_action
@@ -37,10 +38,10 @@ def _one_thread():
     torch.set_num_threads(1)
 
 
-def network(num_actions=NUM_ACTIONS, memory=False, seed=0):
+def network(num_actions=NUM_ACTIONS, memory=False, seed=0, kind=CompiledTableNetwork):
     """A small network in double precision, none of whose weights is next to nothing."""
     torch.manual_seed(seed)
-    net = TableNetwork(num_actions, memory, SMALL)
+    net = kind(num_actions, memory, SMALL)
     for parameter in net.parameters():
         nn.init.normal_(parameter, std=0.4)
     return net.double()
@@ -58,11 +59,25 @@ def positions(memory=False, games=40):
     return encoding.views(rows)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain", "memory"])
+def plain_twin(net):
+    """The plain network with the same weights."""
+    twin = TableNetwork(net.num_actions, net.memory, SMALL).double()
+    twin.load_state_dict(net.state_dict())
+    return twin
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (kind, memory) for kind in (TableNetwork, CompiledTableNetwork) for memory in (False, True)
+    ],
+    ids=lambda param: f"{param[0].__name__}-{'memory' if param[1] else 'no memory'}",
+)
 def case(request):
-    """A network, positions as tensors, and what it says of them."""
-    net = network(memory=request.param)
-    observation = observation_tensors(positions(request.param))
+    """A network, positions as tensors, and its outputs for them."""
+    kind, memory = request.param
+    net = network(memory=memory, kind=kind)
+    observation = observation_tensors(positions(memory))
     with torch.no_grad():
         return net, observation, *net(observation)
 
@@ -179,12 +194,10 @@ def tied_positions(memory):
 @pytest.mark.parametrize("num_actions", [112, NUM_ACTIONS])
 @pytest.mark.parametrize("memory", [False, True])
 def test_compiled_and_plain_passes_agree(memory, num_actions):
-    net = network(num_actions, memory)
+    compiled = network(num_actions, memory)
     observation = tied_positions(memory)
     found = []
-    for compiled in (True, False):
-        net.use_compiled = compiled
-        assert net.compiled == compiled
+    for net in (compiled, plain_twin(compiled)):
         logits, values = net(observation)
         rng = np.random.default_rng(1)
         weights = torch.from_numpy(rng.normal(size=logits.shape))
@@ -219,13 +232,14 @@ def test_evaluations_of_legal_actions_agree_with_the_plain_pass(memory, part):
 
     found = net.evaluate(observation, masks, actions)
     found_gradients = gradients(net, loss(*found))
-    logits, values = net.plain_forward(observation)
+    plain = plain_twin(net)
+    logits, values = plain(observation)
     log_probs = masked_log_probs(logits, masks)
     chosen = log_probs.gather(1, torch.from_numpy(actions)[:, None])[:, 0]
     expected = chosen, -(log_probs.exp() * log_probs).sum(dim=1), values
     for one, other in zip(found, expected, strict=True):
         close(one, other)
-    for name, gradient in gradients(net, loss(*expected)).items():
+    for name, gradient in gradients(plain, loss(*expected)).items():
         close(found_gradients[name], gradient)
 
 
@@ -247,7 +261,7 @@ def test_actions_are_drawn_by_their_cumulative_probabilities():
     observation = observation_tensors(positions())
     masks = masks_of(observation, NUM_ACTIONS)
     with torch.no_grad():
-        logits, values = net.plain_forward(observation)
+        logits, values = plain_twin(net)(observation)
     probabilities = masked_log_probs(logits, masks).exp().numpy()
     for seed in range(20):
         uniforms = np.random.default_rng(seed).random(len(masks))
@@ -296,7 +310,7 @@ def test_each_action_has_a_place_of_its_own():
 
 def test_without_take_backs_the_other_moves_are_scored_the_same(case):
     net, observation, logits, values = case
-    fewer = TableNetwork(112, net.memory, SMALL).double()
+    fewer = type(net)(112, net.memory, SMALL).double()
     fewer.load_state_dict(net.state_dict())
     with torch.no_grad():
         new_logits, new_values = fewer(observation)
@@ -408,8 +422,6 @@ def test_without_a_mask_all_actions_are_possible():
 class _Fixed(nn.Module):
     """Gives logits of its own, whatever it sees."""
 
-    compiled = False
-
     def __init__(self, logits):
         super().__init__()
         self.logits = nn.Parameter(logits)
@@ -459,7 +471,7 @@ def test_the_compiled_policy_agrees_with_sb3s_distribution(masked, std):
     made = policy()
     for parameter in made.network.parameters():
         nn.init.normal_(parameter, std=std)
-    assert made.network.compiled
+    assert made.compiled_network() is made.network
     observation = observation_tensors(positions())
     mask = masks_of(observation, NUM_ACTIONS)
     given = mask if masked else None
