@@ -37,7 +37,8 @@ def build_policy(
     """Return a new policy for a variant of the environment.
 
     Args:
-        kind: ``table``, ``MultiInputPolicy`` or ``MlpPolicy``.
+        kind: ``table``, ``table-plain`` (the same network without compiled code),
+            ``MultiInputPolicy`` or ``MlpPolicy``.
         network: Sizes of the ``table`` network.
         net_arch: Hidden layers of the others.
         variant: ``observation``, ``memory``, ``stock_visible``, ``take_back``.
@@ -53,6 +54,8 @@ def policy_class_of(
     """Return the class and the keywords of a kind of policy; see :func:`build_policy`."""
     if kind == "table":
         return TablePolicy, {"network": dict(network)}
+    if kind == "table-plain":
+        return TablePolicy, {"network": dict(network), "compiled": False}
     from sb3_contrib.ppo_mask.policies import MlpPolicy, MultiInputPolicy
 
     classes = {"MlpPolicy": MlpPolicy, "MultiInputPolicy": MultiInputPolicy}

@@ -13,9 +13,9 @@ A table is a set: permuting columns permutes the moves between them and changes 
 
 :class:`TableNetwork` is an ordinary module that trains with autograd, on any device.
 :class:`agents.networks.accelerator.CompiledTableNetwork` has the same parameters and computes the
-same, faster, on the CPU; the tests compare the two. To change the network, change it here, and train
-it with ``TablePolicy(..., compiled=False)``; compiled code can follow once the change has proved
-itself.
+same, faster, on the CPU; the tests compare the two. To change the network, change it here, and
+train it with ``TablePolicy(..., compiled=False)``, which is ``policy: table-plain`` in a training
+config; compiled code can follow once the change has proved itself.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from qv_env.suites import SUITE_SIZES, deal_pool
 
 MAX_RUNS = 1_000  # of one command
 MATMUL_PRECISIONS = ("highest", "high", "medium")
-POLICIES = ("table", "MultiInputPolicy", "MlpPolicy")
+POLICIES = ("table", "table-plain", "MultiInputPolicy", "MlpPolicy")
 
 
 Config = TypeVar("Config")
@@ -215,8 +215,10 @@ class RunConfig:
         matmul_precision: Torch's name for how products of float32 matrices are computed:
             ``highest``, ``high`` or ``medium`` (in bfloat16 with float32 sums where the processor
             can; the ``table`` policy gains nothing by it).
-        policy: ``table`` (this game's own network), or stable-baselines3's ``MultiInputPolicy``
-            or (with ``env.observation: onehot``) ``MlpPolicy``.
+        policy: ``table`` (this game's own network), ``table-plain`` (the same in plain torch,
+            trained by MaskablePPO: slower, for changes to the network that its compiled passes
+            lack), or stable-baselines3's ``MultiInputPolicy`` or (with ``env.observation:
+            onehot``) ``MlpPolicy``.
         network: Sizes of the ``table`` network.
         net_arch: Hidden layers of the other policies.
         initial_policy: A policy file, or a run's folder, whose weights the run begins with; null:

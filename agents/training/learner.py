@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from agents.networks.files import load_policy, policy_class_of
-from agents.networks.policy import TablePolicy, value_parameters
+from agents.networks.policy import value_parameters
 from agents.networks.table import NetworkConfig
 from agents.players.ppo import PPOPlayer
 from agents.training.config import RunConfig, RunError
@@ -91,7 +91,7 @@ class Learner:
             config.policy, vars(config.network), config.net_arch
         )
         algorithm: Callable[..., MaskablePPO] = MaskablePPO
-        if policy_class is TablePolicy:
+        if config.policy == "table":
             algorithm = partial(TablePPO, num_threads=config.torch_threads)
         self.model = algorithm(
             policy_class,
@@ -206,7 +206,7 @@ def _initial_weights(config: RunConfig) -> dict[str, Any]:
         policy, about = load_policy(config.initial_policy)
     except (OSError, ValueError) as error:
         raise RunError(f"initial_policy: {error}") from None
-    sizes = "network" if config.policy == "table" else "net_arch"
+    sizes = "network" if config.policy in ("table", "table-plain") else "net_arch"
     about["network"] = vars(NetworkConfig(**about["network"]))
     wanted = {**config.to_dict(), "env": config.env.variant()}
     for key in ("policy", "env", sizes):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +12,14 @@ from sb3_contrib.common.maskable.distributions import MaskableCategorical
 from torch import nn
 
 from agents.networks.accelerator import CompiledTableNetwork
+from agents.networks.files import build_policy, load_policy, policy_outputs
 from agents.networks.layout import pair_table
-from agents.networks.policy import TablePolicy, legal_actions, masked_log_probs
+from agents.networks.policy import (
+    TablePolicy,
+    legal_actions,
+    masked_log_probs,
+    value_parameters,
+)
 from agents.networks.table import NetworkConfig, TableNetwork, observation_tensors
 from qv_env import QuaranteVoleursVectorEnv, action_name, deck_of, parse_action
 from qv_env.actions import (
@@ -29,6 +37,7 @@ from qv_env.evaluation.players.greedy import GreedyPlayer
 from qv_env.observation import Encoding, encode
 from qv_env.rules import new_game, play
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = NetworkConfig(card=6, hidden=12, column=10, context=14, pair=8)
 IDS = {move: action for action, move in enumerate(MOVES)}
 
@@ -243,6 +252,27 @@ def test_evaluations_of_legal_actions_agree_with_the_plain_pass(memory, part):
         close(found_gradients[name], gradient)
 
 
+@pytest.mark.parametrize("name", ["seed-0", "seed-1", "seed-2"])
+def test_published_weights_mean_the_same_to_the_plain_network(name):
+    compiled, about = load_policy(ROOT / "weights/ppo" / name)
+    config, memory = NetworkConfig(**about["network"]), about["env"]["memory"]
+    plain = TableNetwork(compiled.network.num_actions, memory, config)
+    plain.load_state_dict(compiled.network.state_dict())
+    observation = observation_tensors(positions(memory))
+    masks = masks_of(observation, plain.num_actions)
+    actions, log_probs, values = compiled.network.choose(observation, masks, np.empty(0))
+    _, entropies, _ = compiled.network.evaluate(observation, masks, actions.numpy())
+    with torch.no_grad():
+        logits, plain_values = plain(observation)
+    expected = masked_log_probs(logits, masks)
+    torch.testing.assert_close(values, plain_values, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(log_probs, expected.amax(dim=1), rtol=1e-4, atol=1e-4)
+    chosen = expected.gather(1, actions[:, None])[:, 0]
+    torch.testing.assert_close(log_probs, chosen, rtol=1e-4, atol=1e-4)
+    plain_entropies = -(expected.exp() * expected).sum(dim=1)
+    torch.testing.assert_close(entropies.detach(), plain_entropies, rtol=1e-3, atol=1e-4)
+
+
 def test_where_nothing_is_legal_all_actions_are_as_likely():
     net = network()
     observation = observation_tensors(positions(games=2))
@@ -431,10 +461,10 @@ class _Fixed(nn.Module):
         return self.logits[:rows], torch.arange(rows, dtype=torch.float32)
 
 
-def policy():
+def policy(compiled=True):
     env = QuaranteVoleursVectorEnv(1)
     space, actions = env.single_observation_space, env.single_action_space
-    return TablePolicy(space, actions, lambda _: 1e-3, network=vars(SMALL))
+    return TablePolicy(space, actions, lambda _: 1e-3, network=vars(SMALL), compiled=compiled)
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -467,11 +497,12 @@ def test_the_policy_agrees_with_sb3s_distribution(masked, spread):
 
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("std", [0.1, 0.4, 1.0])
-def test_the_compiled_policy_agrees_with_sb3s_distribution(masked, std):
-    made = policy()
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_the_policys_network_agrees_with_sb3s_distribution(masked, std, compiled):
+    made = policy(compiled)
     for parameter in made.network.parameters():
         nn.init.normal_(parameter, std=std)
-    assert made.compiled_network() is made.network
+    assert made.compiled_network() is (made.network if compiled else None)
     observation = observation_tensors(positions())
     mask = masks_of(observation, NUM_ACTIONS)
     given = mask if masked else None
@@ -514,6 +545,31 @@ def test_masks_as_compiled_code_takes_them(kind):
     assert found.flags.c_contiguous
     assert (found == (True if kind == "none" else mask)).all()
     assert (found is mask) <= (kind == "bool")
+
+
+@pytest.mark.parametrize("kind", ["table", "table-plain", "MultiInputPolicy", "MlpPolicy"])
+def test_value_parameters_move_the_values_and_nothing_else(kind):
+    observed = "onehot" if kind == "MlpPolicy" else "cards"
+    variant = {
+        "observation": observed, "memory": True, "stock_visible": False, "take_back": True
+    }  # fmt: skip
+    made = build_policy(kind, vars(SMALL), [8], variant)
+    env = QuaranteVoleursVectorEnv(5, observation=observed, memory=True)
+    observation, _ = env.reset(seed=0)
+    value = value_parameters(made)
+    names = {
+        name for name, parameter in made.named_parameters() if any(parameter is p for p in value)
+    }
+    assert names == {name for name, _ in made.named_parameters() if "value" in name}
+    outputs = []
+    for _ in range(2):
+        with torch.no_grad():
+            outputs.append(policy_outputs(made, observation))
+            for parameter in value:
+                parameter += 0.1
+    (logits, values), (new_logits, new_values) = outputs
+    assert torch.equal(logits, new_logits)
+    assert (values != new_values).all()
 
 
 def test_gradients_are_finite_and_illegal_actions_get_none():
@@ -561,17 +617,22 @@ def test_a_new_policy_plays_nearly_at_random_and_expects_nothing():
 
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("take_back", [False, True])
-def test_a_policy_fits_its_variant_and_survives_sb3s_own_files(tmp_path, memory, take_back):
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_a_policy_fits_its_variant_and_survives_sb3s_own_files(
+    tmp_path, memory, take_back, compiled
+):
     env = QuaranteVoleursVectorEnv(3, memory=memory, take_back=take_back)
     space, actions = env.single_observation_space, env.single_action_space
     assert isinstance(space, spaces.Dict)
-    made = TablePolicy(space, actions, lambda _: 1e-3, network=vars(SMALL))
+    made = TablePolicy(space, actions, lambda _: 1e-3, network=vars(SMALL), compiled=compiled)
+    assert type(made.network) is (CompiledTableNetwork if compiled else TableNetwork)
     observation, info = env.reset(seed=0)
     torch.manual_seed(0)
     chosen, _ = made.predict(observation, action_masks=info["action_mask"])
     assert info["action_mask"][np.arange(3), chosen].all()
     made.save(tmp_path / "policy.pt")
     again = TablePolicy.load(tmp_path / "policy.pt")
+    assert type(again.network) is type(made.network)
     torch.manual_seed(0)
     same, _ = again.predict(observation, action_masks=info["action_mask"])
     assert (same == chosen).all()

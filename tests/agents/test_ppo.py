@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.logger import configure
 
+from agents.networks import kernels
 from agents.networks.policy import TablePolicy
 from agents.training.learner import LearnerReward, _Silent
 from agents.training.ppo import TablePPO
@@ -97,10 +100,12 @@ def test_rollouts_are_those_of_maskable_ppo(threads):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("threads", [1, 3])
-def test_updates_are_those_of_maskable_ppo(changes, threads):
+@pytest.mark.parametrize(("threads", "compiled"), [(1, True), (3, True), (1, False)])
+def test_updates_are_those_of_maskable_ppo(changes, threads, compiled):
     # With one minibatch an epoch, since the two shuffle in different orders.
-    ours, theirs = make(TablePPO, num_threads=threads, **changes), make(MaskablePPO, **changes)
+    ours = make(TablePPO, num_threads=threads, **changes)
+    keywords = {"network": SMALL, "compiled": compiled}
+    theirs = make(MaskablePPO, policy_kwargs=keywords, **changes)
     before = [parameter.detach().clone() for parameter in ours.policy.parameters()]
     play(ours)
     copy_rollout(ours, theirs)
@@ -119,6 +124,48 @@ def test_updates_are_those_of_maskable_ppo(changes, threads):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=2e-4)
         moved = max(moved, (one - old).abs().max().item())
     assert moved > 5e-3
+
+
+def no_kernels(monkeypatch):
+    """Make every compiled pass of the network fail."""
+
+    def fail(*_):
+        raise AssertionError("a compiled pass was called")
+
+    passes = [name for name, value in vars(kernels).items() if hasattr(value, "py_func")]
+    passes = passes or [name for name, value in vars(kernels).items() if inspect.isfunction(value)]
+    assert {"read_features", "sum_columns", "evaluate"} <= set(passes)
+    for name in passes:
+        monkeypatch.setattr(kernels, name, fail)
+
+
+def test_the_plain_network_trains_without_compiled_passes(monkeypatch):
+    no_kernels(monkeypatch)
+    model = MaskablePPO(
+        TablePolicy,
+        LearnerReward(make_sb3_env(32, max_episode_steps=20, memory=True), 0.1, 0.0),
+        n_steps=20,
+        batch_size=320,
+        n_epochs=2,
+        learning_rate=5e-3,
+        seed=3,
+        device="cpu",
+        policy_kwargs={"network": SMALL, "compiled": False},
+    )
+    before = {name: tensor.clone() for name, tensor in model.policy.state_dict().items()}
+    scores = []
+    for rollouts in (1, 11):
+        model.learn(rollouts * 20 * 32, reset_num_timesteps=False)
+        scores.append(np.mean([episode["r"] for episode in model.ep_info_buffer][-32:]))
+    assert scores[1] > 1.3 * scores[0]
+    for name, tensor in model.policy.state_dict().items():
+        assert torch.isfinite(tensor).all()
+        assert not torch.equal(tensor, before[name])
+
+
+def test_compiled_training_is_for_compiled_networks():
+    with pytest.raises(ValueError, match="TablePPO trains the compiled table network"):
+        make(TablePPO, policy_kwargs={"network": SMALL, "compiled": False})
 
 
 def test_every_step_is_learned_from_once_an_epoch(monkeypatch):

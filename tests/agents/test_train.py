@@ -150,6 +150,7 @@ VARIANTS = {
     "table": {},
     "table, memory": {"env": {"memory": True}},
     "table, no take-backs": {"env": {"take_back": False}},
+    "table-plain": {"policy": "table-plain", "env": {"memory": True}},
     "MultiInputPolicy": {"policy": "MultiInputPolicy"},
     "MlpPolicy": {"policy": "MlpPolicy", "env": {"observation": "onehot"}},
     "known stock": {"policy": "MultiInputPolicy", "env": {"stock_visible": True, "memory": True}},
