@@ -41,7 +41,6 @@ from agents.networks.layout import (
     WHOLE_ROWS,
     pair_table,
 )
-from qv_env.compiling import compiled, inlined
 from qv_env.actions import NUM_COLUMNS, NUM_FOUNDATIONS
 from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
 from qv_env.compiling import compiled, inlined
