@@ -27,6 +27,8 @@ from qv_env.playthroughs.viewer import (
     embedded_json,
     game_data,
     view_of,
+    viewer_data,
+    viewer_frame,
     viewer_page,
 )
 from qv_env.rules import legal_actions, new_game, play
@@ -212,6 +214,24 @@ def test_nothing_in_a_file_becomes_markup():
     assert not set(block[1]) & set("<>&\u2028\u2029")
     data = json.loads(block[1])
     assert data["games"][0]["player"] == HOSTILE
+
+
+def test_a_frame_shows_any_game():
+    """Pages of many games have the frame once: with a game's data it is that game's page."""
+    frame, hostile = viewer_frame(), golden_game(player=HOSTILE + "{{data}}{{table}}")
+    for arguments in ((WON,), (hostile,), (golden_game(), golden_game(20), ("a", "b"), 3.0, 7)):
+        data = viewer_data(*arguments)
+        assert frame.page(data) == frame.before + data + frame.after == viewer_page(*arguments)
+        content = json.loads(data)
+        assert [game["player"] for game in content["games"]] == [
+            game.player for game in arguments[:2]
+        ]
+    assert content["games"][1]["title"] == "b"
+    assert (content["speed"], content["step"]) == (3.0, 7)
+    assert content["moments"] == [
+        list(pair) for pair in aligned(*(g.actions for g in arguments[:2]))
+    ]
+    assert "{{" not in frame.before + frame.after
 
 
 def test_embedded_json_is_the_same_value():

@@ -14,7 +14,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -190,14 +191,57 @@ def _note(value: Any) -> str:
 # -------------------------------------------------------------------------------------- the page
 
 
-def viewer_page(
+@dataclass(frozen=True)
+class ViewerFrame:
+    """The viewer's page around its data; ``before + data + after`` is the page.
+
+    It is the same for all games. A page that shows many games has it once, and joins it with the
+    :func:`viewer_data` of the game that is asked for.
+
+    Attributes:
+        before: The page up to its data: policy, styles, markup, and how tables are drawn.
+        after: The rest: the script.
+    """
+
+    before: str
+    after: str
+
+    def page(self, data: str) -> str:
+        """Return the page that shows what :func:`viewer_data` returned."""
+        return f"{self.before}{data}{self.after}"
+
+
+def viewer_frame() -> ViewerFrame:
+    """Return the viewer's page without its data."""
+    style = "\n".join(path.read_text(encoding="utf-8") for path in _STYLES)
+    script = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS)
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)};"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    table = embedded_json({"layout": layout_json(), "art": art_json()})
+    parts = {"policy": policy, "style": style, "table": table, "script": script}
+    template = (STATIC / "viewer.html").read_text(encoding="utf-8")
+    before, after = (_filled(part, parts) for part in template.split("{{data}}"))
+    return ViewerFrame(before, after)
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    """A template with its parts in place of their names in double braces.
+
+    All at once: what one part holds is never taken for the place of another.
+    """
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def viewer_data(
     playthrough: Playthrough,
     other: Playthrough | None = None,
     titles: Sequence[str] = ("", ""),
     speed: float = STEPS_PER_SECOND,
     step: int = 0,
 ) -> str:
-    """Return the page: HTML that needs no other file.
+    """Return what a viewer's page shows, as JSON that can be embedded in HTML.
 
     Args:
         playthrough: The game.
@@ -205,6 +249,11 @@ def viewer_page(
         titles: What the games are called besides their players' names.
         speed: Steps per second that it begins with.
         step: The step that it begins at, 0 the deal; of two games a moment, see ``aligned``.
+
+    Returns:
+        An object with the keys ``games`` (see :func:`game_data`), ``moments`` (see
+        :func:`aligned`; null for one game), ``speeds`` (to choose from, rising), ``speed`` and
+        ``step``.
 
     Raises:
         DifferentDealsError: The two are not of the same deal.
@@ -219,25 +268,29 @@ def viewer_page(
     last = len(playthrough.actions) if moments is None else len(moments) - 1
     if not 0 <= step <= last:
         raise ValueError(f"there is no step {step}; the last one is {last}")
-    style = "\n".join(path.read_text(encoding="utf-8") for path in _STYLES)
-    script = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS)
-    content = {
-        "games": games,
-        "moments": moments,
-        "layout": layout_json(),
-        "art": art_json(),
-        "speeds": sorted({*SPEEDS, float(speed)}),
-        "speed": float(speed),
-        "step": step,
-    }
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)};"
-        " img-src data:; base-uri 'none'; form-action 'none'"
+    return embedded_json(
+        {
+            "games": games,
+            "moments": moments,
+            "speeds": sorted({*SPEEDS, float(speed)}),
+            "speed": float(speed),
+            "step": step,
+        }
     )
-    parts = {"policy": policy, "style": style, "script": script, "data": embedded_json(content)}
-    template = (STATIC / "viewer.html").read_text(encoding="utf-8")
-    # All at once: what one part holds is never taken for the place of another.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def viewer_page(
+    playthrough: Playthrough,
+    other: Playthrough | None = None,
+    titles: Sequence[str] = ("", ""),
+    speed: float = STEPS_PER_SECOND,
+    step: int = 0,
+) -> str:
+    """Return the page: HTML that needs no other file.
+
+    Args and errors are those of :func:`viewer_data`.
+    """
+    return viewer_frame().page(viewer_data(playthrough, other, titles, speed, step))
 
 
 def _hash(text: str) -> str:

@@ -1,13 +1,13 @@
 /* The viewer's page: goes through one playthrough, or through two of one deal side by side.
  *
- * What it shows comes from the JSON block `data`, which qv_env/playthroughs/viewer.py writes and describes.
- * It moves cards from pile to pile as the data says and knows no rules. All texts of the data are
- * set as text.
+ * What it shows comes from the JSON block `data`, and how tables are drawn from the JSON block
+ * `table`; qv_env/playthroughs/viewer.py writes and describes both. It moves cards from pile to pile as the
+ * data says and knows no rules. All texts of the data are set as text.
  */
 "use strict";
 
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const [data, table] = ["data", "table"].map((id) => JSON.parse(document.getElementById(id).textContent));
   const { cardName, cardSign, suitOf, pileName } = globalThis.QVTable;
   const SVG = "http://www.w3.org/2000/svg";
   const LEAP = 10;
@@ -534,7 +534,7 @@
   document.title = `${games.map((game) => game.name).join(" and ")} · Quarante Voleurs`;
   document.body.classList.toggle("two", !alone);
   byId("games").append(...games.map((game) => game.section));
-  for (const game of games) game.attach(data.layout, data.art);
+  for (const game of games) game.attach(table.layout, table.art);
   curves.draw();
   new ResizeObserver(() => curves.draw()).observe(timeline);
 
