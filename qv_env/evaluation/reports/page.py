@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import base64
 import gzip
-import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import jinja2
 
 from qv_env.evaluation.reports.tables import markdown_rows, markdown_text
 from qv_env.files import write_bytes, write_text
 from qv_env.playthroughs.playthrough import Playthrough
-from qv_env.playthroughs.viewer import embedded_json, game_data, viewer_page
+from qv_env.playthroughs.viewer import viewer_data, viewer_frame
 
 REPORT_HTML, REPORT_MARKDOWN = "report.html", "report.md"
 
@@ -145,156 +145,68 @@ def _markdown_block(block: Block) -> str:
 
 # ---------------------------------------------------------------------------------------- HTML
 
-_STYLE = """
-:root { color-scheme: light dark; --text: #222; --page: #fff; --box: #f3f4f6; --line: #d4d7dc; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e8e8e8; --page: #1b1d21; --box: #272a30; --line: #4a4d55; }
-}
-body { margin: 0 auto; padding: 1rem; max-width: 52rem; font: 1rem/1.55 system-ui, sans-serif;
-  color: var(--text); background: var(--page); overflow-wrap: break-word; }
-h1 { font-size: 1.6rem; line-height: 1.25; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-.lead { padding: .8rem 1rem; background: var(--box); border-left: .3rem solid #0072b2; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
-th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }
-th { vertical-align: bottom; } td { white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 6rem; }
-pre { padding: .7rem 1rem; background: var(--box); overflow-x: auto; font-size: .85rem; }
-img { max-width: 100%; height: auto; } .narrow img { width: 25rem; }
-.games { max-height: 36rem; overflow: auto; } .games thead { position: sticky; top: 0;
-  background: var(--page); }
-a { color: inherit; }
-#viewer { position: fixed; inset: 0; display: flex; flex-direction: column;
-  background: var(--page); }
-#viewer[hidden] { display: none; } #viewer iframe { flex: 1; border: 0; }
-#viewer a { padding: .4rem 1rem; }
-"""
-
-
-_LEAD, _NARROW = ' class="lead"', ' class="narrow"'
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,  # whatever the files' names end in
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
 
 
 def html_page(title: str, blocks: Sequence[Block]) -> str:
     """Return the page as HTML that needs no other file."""
-    body = "\n".join(_html_block(block) for block in blocks)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(title)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>{html.escape(title)}</h1>
-{body}
-</body>
-</html>
-"""
+    games = [block for block in blocks if isinstance(block, Games) and block.games]
+    return _TEMPLATES.get_template("report.html").render(
+        title=title,
+        blocks=[_block_data(block) for block in blocks],
+        stored=_stored_games(games[0]) if games else None,
+    )
 
 
-def _html_block(block: Block) -> str:
+def _block_data(block: Block) -> dict[str, Any]:
+    """A block as the template wants it: its kind, and texts; cells are texts with links or None."""
     match block:
-        case Heading(text):
-            return f"<h2>{html.escape(text)}</h2>"
-        case Paragraph(text, lead):
-            return f"<p{_LEAD if lead else ''}>{html.escape(text)}</p>"
-        case Bullets(items):
-            return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
         case Table(rows):
-            return _html_table(rows)
-        case Code(text, summary):
-            code = f"<pre><code>{html.escape(text)}</code></pre>"
-            if not summary:
-                return code
-            return f"<details><summary>{html.escape(summary)}</summary>{code}</details>"
+            return {"kind": "table", "rows": _linked(rows, {})}
         case Games(rows, games):
-            return _html_games(rows, games)
+            links = dict(zip(games, _game_names(games), strict=True))
+            return {"kind": "games", "rows": _linked(rows, links)}
         case Picture(_, alt, light, dark, narrow):
-            return (
-                f"<picture{_NARROW if narrow else ''}>"
-                f'<source media="(prefers-color-scheme: dark)" srcset="{_data_uri(dark)}">'
-                f'<img alt="{html.escape(alt)}" src="{_data_uri(light)}">'
-                "</picture>"
-            )
+            uris = {"light": _data_uri(light), "dark": _data_uri(dark)}
+            return {"kind": "picture", "alt": alt, "narrow": narrow, **uris}
+        case _:
+            return {"kind": type(block).__name__.lower(), **vars(block)}
 
 
-def _html_table(
-    rows: Sequence[Sequence[str]],
-    links: Mapping[tuple[int, int], str] = MappingProxyType({}),
-    style: str = "scroll",
-) -> str:
-    """Rows as a table; cells by row and column may be links to places of the page."""
-
-    def cell(row: int, column: int, text: str) -> str:
-        shown, link = html.escape(text), links.get((row, column))
-        return shown if link is None else f'<a href="#{link}">{shown}</a>'
-
-    heading, *body = rows
-    head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in heading)
-    lines = (
-        "<tr>" + "".join(f"<td>{cell(i, k, text)}</td>" for k, text in enumerate(row)) + "</tr>"
-        for i, row in enumerate(body, start=1)
-    )
-    return (
-        f'<div class="{style}"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
+def _linked(
+    rows: Sequence[Sequence[str]], links: Mapping[tuple[int, int], str]
+) -> list[list[tuple[str, str | None]]]:
+    """Rows with, for each cell, the name of the game that it leads to, or None."""
+    return [[(text, links.get((i, k))) for k, text in enumerate(row)] for i, row in enumerate(rows)]
 
 
-# The viewer's page is the same for all games but for the game: it is in the report once, and is
-# put together with a game when that is asked for. Both are compressed.
-_GAMES_SCRIPT = """
-(() => {
-  "use strict";
-  const stored = JSON.parse(document.getElementById("game-data").textContent);
-  const viewer = document.getElementById("viewer");
-  const unpack = async (text) => {
-    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).text();
-  };
-  const show = async () => {
-    const name = location.hash.slice(1);
-    viewer.querySelector("iframe")?.remove();
-    viewer.hidden = !Object.hasOwn(stored.games, name);
-    if (viewer.hidden) return;
-    const [frame, game] = await Promise.all([unpack(stored.frame), unpack(stored.games[name])]);
-    if (location.hash.slice(1) !== name) return;
-    const inner = document.createElement("iframe");
-    inner.title = "the game";
-    const [before, after] = frame.split(stored.mark);
-    inner.src = URL.createObjectURL(new Blob([before, game, after], { type: "text/html" }));
-    inner.addEventListener("load", () => { URL.revokeObjectURL(inner.src); inner.focus(); });
-    viewer.append(inner);
-  };
-  addEventListener("hashchange", show);
-  show();
-})();
-"""
-_MARK = "GAME-GOES-HERE"
+def _stored_games(block: Games) -> dict[str, Any]:
+    """What the page's script shows games with.
 
-
-def _html_games(rows: Sequence[Sequence[str]], games: Mapping[tuple[int, int], Playthrough]) -> str:
-    if not games:
-        return _html_table(rows, style="scroll games")
-    links = {place: f"game-{number}" for number, place in enumerate(games)}
-    page = viewer_page(next(iter(games.values())))
-    data = embedded_json([game_data(next(iter(games.values())))])
-    before, after = page.split(f'"games":{data}')
-    stored = {
-        "frame": _packed(f'{before}"games":{_MARK}{after}'),
-        "mark": _MARK,
+    The viewer's page is the same for all games but for its data: it is in the report once, and is
+    put together with a game's data when that game is asked for. All parts are compressed.
+    """
+    frame = viewer_frame()
+    names = _game_names(block.games)
+    return {
+        "frame": [_packed(frame.before), _packed(frame.after)],
         "games": {
-            links[place]: _packed(embedded_json([game_data(game)])) for place, game in games.items()
+            name: _packed(viewer_data(game))
+            for name, game in zip(names, block.games.values(), strict=True)
         },
     }
-    return (
-        f"{_html_table(rows, links, 'scroll games')}\n"
-        '<div id="viewer" hidden><a href="#">back to the report</a></div>\n'
-        f'<script type="application/json" id="game-data">{embedded_json(stored)}</script>\n'
-        f"<script>{_GAMES_SCRIPT}</script>"
-    )
+
+
+def _game_names(games: Collection[object]) -> list[str]:
+    """What games are called in addresses within the page, in order."""
+    return [f"game-{number}" for number in range(len(games))]
 
 
 def _packed(text: str) -> str:

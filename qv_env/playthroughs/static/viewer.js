@@ -1,8 +1,8 @@
 /* The viewer's page: goes through one playthrough, or through two of one deal side by side.
  *
  * What it shows comes from the JSON block `data`, and how tables are drawn from the JSON block
- * `table`; qv_env/playthroughs/viewer.py writes and describes both. It moves cards from pile to pile as the
- * data says and knows no rules. All texts of the data are set as text.
+ * `table`; qv_env/playthroughs/viewer.py writes and describes both. It moves cards from pile to
+ * pile as the data says and knows no rules. All texts of the data are set as text.
  */
 "use strict";
 
