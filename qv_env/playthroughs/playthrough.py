@@ -133,10 +133,7 @@ class Playthrough:
         checked: dict[str, Any] = {
             "deal": deal,
             "deck": deck,
-            "actions": tuple(
-                _integer(f"actions[{i}]", action, NUM_ACTIONS)
-                for i, action in enumerate(self.actions)
-            ),
+            "actions": _checked_actions(self.actions),
             "values": _checked_values(self.values, steps),
             "likeliest": _checked_likeliest(self.likeliest, steps),
             "extra": _checked_extra(self.extra),
@@ -188,9 +185,7 @@ class Playthrough:
             PlaythroughError: The rules refuse an action, or an argument is of the wrong kind.
         """
         recorder = Recorder(deal, deck, player, extra)
-        checked = tuple(
-            _integer(f"actions[{i}]", action, NUM_ACTIONS) for i, action in enumerate(actions)
-        )
+        checked = _checked_actions(actions)
         game = _played(recorder.states, checked)[0][0]
         return cls(
             deal=recorder.deal,
@@ -527,6 +522,14 @@ def _checked_player(player: Any) -> str:
     if not isinstance(player, str):
         raise PlaythroughError(f"player is a text, not {_shown(player)}")
     return player
+
+
+def _checked_actions(actions: Iterable[Any]) -> tuple[int, ...]:
+    given = tuple(actions)
+    # Nearly always all are plain integers: that is seen without going through them in Python.
+    if set(map(type, given)) == {int} and min(given) >= 0 and max(given) < NUM_ACTIONS:
+        return given
+    return tuple(_integer(f"actions[{i}]", action, NUM_ACTIONS) for i, action in enumerate(given))
 
 
 def _checked_values(values: Any, steps: int) -> tuple[float, ...] | None:
