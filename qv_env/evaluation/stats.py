@@ -14,8 +14,11 @@ latter say what training again may bring.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,23 +101,76 @@ def mean_interval(
     Source:
         Efron (1987), "Better Bootstrap Confidence Intervals"; ``scipy.stats.bootstrap``.
     """
+    return mean_intervals([values], confidence=confidence, resamples=resamples, seed=seed)[0]
+
+
+def mean_intervals(
+    samples: Sequence[npt.ArrayLike],
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[Interval]:
+    """Return the intervals that :func:`mean_interval` has for each of several samples.
+
+    Samples of one size are resampled together: which of their values a resample holds is drawn
+    once for all of them, so many samples take much less time than one after another.
+
+    Args:
+        samples: Rows of finite numbers, each with at least one.
+        confidence: The intervals' confidence, between 0 and 1.
+        resamples: How many resamples are drawn, at least 1.
+        seed: Seeds the resampling of each sample.
+
+    Raises:
+        ValueError: As for :func:`mean_interval`.
+    """
     _check_confidence(confidence)
     if resamples < 1:
         raise ValueError(f"resamples is at least 1, not {resamples!r}")
-    sample = _sample(values)
+    rows = [_sample(values) for values in samples]
+    places: dict[int, list[int]] = {}  # of samples that have a spread, by size
+    for place, row in enumerate(rows):
+        if np.ptp(row) > 0:
+            places.setdefault(row.size, []).append(place)
+    means: dict[int, np.ndarray] = {}
+    for alike in places.values():
+        resampled = _resampled_means([rows[place] for place in alike], resamples, seed)
+        means |= zip(alike, resampled, strict=True)
+    return [_mean_interval(row, means.get(place), confidence) for place, row in enumerate(rows)]
+
+
+def _resampled_means(samples: Sequence[np.ndarray], resamples: int, seed: int) -> np.ndarray:
+    """The means of the resamples of samples of one size: float64 (samples, resamples).
+
+    What is drawn is what ``scipy.stats.bootstrap`` draws for each of them alone.
+    """
+    size = samples[0].size
+    rng = np.random.default_rng(seed)
+    batch = max(1, _BATCH_VALUES // size)
+    means = np.empty((len(samples), resamples))
+    for done in range(0, resamples, batch):
+        drawn = rng.integers(size, size=(min(batch, resamples - done), size))
+        for row, sample in zip(means, samples, strict=True):
+            row[done : done + len(drawn)] = sample.take(drawn).mean(axis=1)
+    return means
+
+
+def _mean_interval(sample: np.ndarray, means: np.ndarray | None, confidence: float) -> Interval:
+    """A sample's mean with its interval from the means of resamples; None: all values are equal."""
     mean = float(sample.mean())
-    if np.ptp(sample) == 0:
+    if means is None:
         value = float(sample[0])  # a mean of equal numbers may differ from them in the last digit
         return Interval(value, value, value)
+    drawn: Any = SimpleNamespace(bootstrap_distribution=means)  # all that scipy reads of a result
     result = stats.bootstrap(
         (sample,),
         np.mean,
-        n_resamples=resamples,
-        batch=max(1, _BATCH_VALUES // sample.size),
+        n_resamples=0,
         vectorized=True,
         confidence_level=confidence,
         method="BCa",
-        rng=np.random.default_rng(seed),
+        bootstrap_result=drawn,
     )
     low, high = (float(end) for end in result.confidence_interval)
     return Interval(mean, low, high)
@@ -138,9 +194,12 @@ def proportion_interval(successes: int, trials: int, *, confidence: float = CONF
     _check_confidence(confidence)
     if trials < 1 or not 0 <= successes <= trials:
         raise ValueError(f"there are no {successes} successes in {trials} trials")
-    interval = stats.binomtest(int(successes), int(trials)).proportion_ci(
-        confidence, method="wilson"
-    )
+    return _wilson(int(successes), int(trials), confidence)
+
+
+@lru_cache(maxsize=4096)  # a performance profile asks for few different ones, many times
+def _wilson(successes: int, trials: int, confidence: float) -> Interval:
+    interval = stats.binomtest(successes, trials).proportion_ci(confidence, method="wilson")
     return Interval(successes / trials, float(interval.low), float(interval.high))
 
 
@@ -399,19 +458,47 @@ def paired_difference(
     Raises:
         ValueError: The two have different lengths, or as for ``mean_interval``.
     """
-    one, other = _sample(first), _sample(second)
-    if one.size != other.size:
-        raise ValueError(f"{one.size} values cannot be paired with {other.size}")
-    differences = one - other
-    higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
+    pairs = [(first, second)]
+    return paired_differences(pairs, confidence=confidence, resamples=resamples, seed=seed)[0]
+
+
+def paired_differences(
+    pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[PairedDifference]:
+    """Return what :func:`paired_difference` returns for each of several pairs.
+
+    They are resampled together, see :func:`mean_intervals`.
+
+    Args:
+        pairs: The values of two players each.
+        confidence: The intervals' confidence, between 0 and 1.
+        resamples: How many resamples are drawn.
+        seed: Seeds the resampling of each pair.
+
+    Raises:
+        ValueError: As for :func:`paired_difference`.
+    """
+    rows = []
+    for first, second in pairs:
+        one, other = _sample(first), _sample(second)
+        if one.size != other.size:
+            raise ValueError(f"{one.size} values cannot be paired with {other.size}")
+        rows.append(one - other)
+    intervals = mean_intervals(rows, confidence=confidence, resamples=resamples, seed=seed)
+    return [
+        _paired(interval, int((row > 0).sum()), int((row < 0).sum()), row.size)
+        for row, interval in zip(rows, intervals, strict=True)
+    ]
+
+
+def _paired(difference: Interval, higher: int, lower: int, count: int) -> PairedDifference:
+    """A difference of ``count`` pairs with its sign test."""
     return PairedDifference(
-        difference=mean_interval(
-            differences, confidence=confidence, resamples=resamples, seed=seed
-        ),
-        higher=higher,
-        lower=lower,
-        equal=differences.size - higher - lower,
-        p_value=sign_test(higher, lower),
+        difference, higher, lower, count - higher - lower, sign_test(higher, lower)
     )
 
 
@@ -437,12 +524,50 @@ def paired_wins(
         Newcombe (1998), "Improved Confidence Intervals for the Difference Between Binomial
         Proportions Based on Paired Data", method 10.
     """
-    one, other = _sample(first), _sample(second)
-    for shares in (one, other):
-        if shares.min() < 0 or shares.max() > 1:
+    return all_paired_wins([(first, second)], confidence=confidence, seed=seed)[0]
+
+
+def all_paired_wins(
+    pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
+    *,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> list[PairedDifference]:
+    """Return what :func:`paired_wins` returns for each of several pairs.
+
+    Args:
+        pairs: Two players' shares of games won each.
+        confidence: The intervals' confidence, between 0 and 1.
+        seed: Seeds the resampling of each pair.
+
+    Raises:
+        ValueError: As for :func:`paired_wins`.
+    """
+    samples = [(_sample(first), _sample(second)) for first, second in pairs]
+    resampled = []  # the places of pairs with deals that were played several times
+    for place, (one, other) in enumerate(samples):
+        both = np.concatenate([one, other])
+        if both.min() < 0 or both.max() > 1:
             raise ValueError("shares of games won lie in 0..1")
-    if one.size != other.size or not np.isin(np.concatenate([one, other]), (0.0, 1.0)).all():
-        return paired_difference(one, other, confidence=confidence, seed=seed)
+        if one.size != other.size or not np.isin(both, (0.0, 1.0)).all():
+            resampled.append(place)
+    differences = dict(
+        zip(
+            resampled,
+            paired_differences(
+                [samples[place] for place in resampled], confidence=confidence, seed=seed
+            ),
+            strict=True,
+        )
+    )
+    return [
+        differences[place] if place in differences else _newcombe(one, other, confidence)
+        for place, (one, other) in enumerate(samples)
+    ]
+
+
+def _newcombe(one: np.ndarray, other: np.ndarray, confidence: float) -> PairedDifference:
+    """How two players' wins (each 0 or 1) differ, with Newcombe's interval."""
     higher, lower = int((one > other).sum()), int((one < other).sum())
     n, both = one.size, int((one * other).sum())
     left, right = int(one.sum()), int(other.sum())
@@ -465,13 +590,7 @@ def paired_wins(
         difference - distance(p.estimate - p.low, q.high - q.estimate),
         difference + distance(p.high - p.estimate, q.estimate - q.low),
     )
-    return PairedDifference(
-        difference=interval,
-        higher=higher,
-        lower=lower,
-        equal=n - higher - lower,
-        p_value=sign_test(higher, lower),
-    )
+    return _paired(interval, higher, lower, n)
 
 
 def sign_test(higher: int, lower: int) -> float:
