@@ -99,49 +99,48 @@ def pile_name(kind: int, index: int) -> str:
     return f"{'c' if kind == COLUMN else 'f'}{index + 1}"
 
 
-# All piles' names in one row, and by kind where in it they begin.
+# What moves are written as numbers with, in the page as well: all piles and cards, and for each
+# action its source and its name.
 _PILES = (
     pile_name(STOCK, 0),
     pile_name(WASTE, 0),
     *(pile_name(COLUMN, c) for c in range(NUM_COLUMNS)),
     *(pile_name(FOUNDATION, f) for f in range(NUM_FOUNDATIONS)),
 )
-_FIRST_PILE = np.array([0, 1, 2, 2 + NUM_COLUMNS])
 _CARDS = tuple(card_text(card) for card in range(NUM_KINDS))
+_ACTIONS = tuple(
+    (pile_name(move.source, move.source_index), name)
+    for move, name in zip(MOVES, ACTION_NAMES, strict=True)
+)
+_FIRST_PILE = np.array([0, 1, 2, 2 + NUM_COLUMNS])  # by kind of pile, the place in _PILES
 
 
 @compiled
 def _trace(states: np.ndarray, actions: np.ndarray, moves: np.ndarray) -> None:
-    """Play legal actions (uint8 (n,)) on ``states[0]`` and write what each did (int32 (n, 5)).
+    """Play legal actions (uint8 (n,)) on ``states[0]`` and write what each did (int32 (n, 4)).
 
-    A row is the source's and the target's place in ``_PILES``, the card (0..51), the points and
-    the score after the move.
+    A row is the action, the target's place in ``_PILES``, the card (0..51) and the points.
     """
     game = states[0]
     for k in range(len(actions)):
         action = actions[k]
-        source, s = MOVE_TABLE[action, 0], MOVE_TABLE[action, 1]
-        target, t = MOVE_TABLE[action, 2], MOVE_TABLE[action, 3]
-        card_id = top_card(game, source, s)
-        # The rules choose the foundation.
-        pile = accepting_foundation(game, card_id) if target == FOUNDATION else t
-        moves[k, 3] = play(game, action)
-        moves[k, 0] = _FIRST_PILE[source] + s
+        target = MOVE_TABLE[action, 2]
+        card_id = top_card(game, MOVE_TABLE[action, 0], MOVE_TABLE[action, 1])
+        pile = MOVE_TABLE[action, 3]
+        if target == FOUNDATION:  # the rules choose which
+            pile = accepting_foundation(game, card_id)
+        moves[k, 0] = action
         moves[k, 1] = _FIRST_PILE[target] + pile
         moves[k, 2] = card_id - 1
-        moves[k, 4] = game["score"]
+        moves[k, 3] = play(game, action)
 
 
-def _moves(playthrough: Playthrough) -> list[list[Any]]:
-    """A game's moves: source, target, card, points, score, name."""
-    traced = np.empty((len(playthrough.actions), 5), dtype=np.int32)
-    _trace(playthrough.start(), np.array(playthrough.actions, dtype=np.uint8), traced)
-    return [
-        [_PILES[source], _PILES[target], _CARDS[card], points, score, ACTION_NAMES[action]]
-        for action, (source, target, card, points, score) in zip(
-            playthrough.actions, traced.tolist(), strict=True
-        )
-    ]
+def _moves(playthrough: Playthrough) -> list[list[int]]:
+    """A game's moves: action, target, card and points of each, as :func:`game_data` says."""
+    moves = np.empty((len(playthrough.actions), 4), dtype=np.int32)
+    _trace(playthrough.start(), np.array(playthrough.actions, dtype=np.uint8), moves)
+    listed: list[list[int]] = moves.tolist()
+    return listed
 
 
 def view_of(game: Game) -> dict[str, Any]:
@@ -176,7 +175,8 @@ def game_data(playthrough: Playthrough, title: str = "") -> dict[str, Any]:
 
     Returns:
         Keys ``title``, ``player``, ``deal`` ("" for an explicit deck), ``score``, ``won``,
-        ``start`` (a view), ``moves`` (per step source, target, card, points, score, name),
+        ``start`` (a view), ``moves`` (per step the action, the target pile, the card and the
+        points, all but the points as places in the lists that :func:`viewer_frame` has),
         ``values`` and ``likeliest`` (per step [name, probability, source, target], the piles
         null where the rules refuse the action; null where nothing was recorded), and ``notes``,
         the file's further keys as pairs of texts.
@@ -253,14 +253,27 @@ class ViewerFrame:
 
 
 def viewer_frame() -> ViewerFrame:
-    """Return the viewer's page without its data."""
+    """Return the viewer's page without its data.
+
+    Its JSON block ``table`` has what all games have in common: ``layout`` and ``art`` say how
+    tables are drawn; ``piles``, ``cards`` and ``actions`` (a source and a name each) are what the
+    numbers in a game's moves stand for.
+    """
     style = "\n".join(path.read_text(encoding="utf-8") for path in _STYLES)
     script = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS)
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)};"
         " img-src data:; base-uri 'none'; form-action 'none'"
     )
-    table = embedded_json({"layout": layout_json(), "art": art_json()})
+    table = embedded_json(
+        {
+            "layout": layout_json(),
+            "art": art_json(),
+            "piles": _PILES,
+            "cards": _CARDS,
+            "actions": _ACTIONS,
+        }
+    )
     parts = {"policy": policy, "style": style, "table": table, "script": script}
     template = (STATIC / "viewer.html").read_text(encoding="utf-8")
     before, after = (_filled(part, parts) for part in template.split("{{data}}"))

@@ -1,6 +1,6 @@
 /* The viewer's page: goes through one playthrough, or through two of one deal side by side.
  *
- * What it shows comes from the JSON block `data`, and how tables are drawn from the JSON block
+ * What it shows comes from the JSON block `data`, what all games have in common from the JSON block
  * `table`; qv_env/playthroughs/viewer.py writes and describes both. It moves cards from pile to
  * pile as the data says and knows no rules. All texts of the data are set as text.
  */
@@ -47,6 +47,16 @@
   const percentText = (p) => (p > 0 && p < 0.001 ? "<0.1 %" : `${(100 * Math.min(p, 1)).toFixed(1)} %`);
 
   // ------------------------------------------------------------------------------- positions
+
+  /* A game's moves with names for numbers, and the score after each; see SOURCE .. NAME. */
+  function movesOf(game) {
+    let score = 0;
+    return game.moves.map(([action, target, card, points]) => {
+      const [source, name] = table.actions[action];
+      score += points;
+      return [source, table.piles[target], table.cards[card], points, score, name];
+    });
+  }
 
   /* All positions of a game as views: its start, and one after each move. */
   function positionsOf(game) {
@@ -282,7 +292,7 @@
   // -------------------------------------------------------------------------------- playback
 
   const alone = data.games.length === 1;
-  const games = data.games.map((game, index) => new Game(game, index, alone));
+  const games = data.games.map((game, index) => new Game({ ...game, moves: movesOf(game) }, index, alone));
   const moments = data.moments ?? games[0].positions.map((_, step) => [step]);
   const last = moments.length - 1;
   const thinks = games.some(({ game }) => game.likeliest);
