@@ -19,9 +19,9 @@ from qv_env.evaluation.stats import (
     Interval,
     PairedDifference,
     Runs,
+    all_paired_wins,
     clustered_proportion_interval,
-    paired_difference,
-    paired_wins,
+    paired_differences,
     runs_summary,
     student_interval,
 )
@@ -214,15 +214,24 @@ class Comparison:
             names = [(name, baseline) for name in self.entries if name != baseline]
         else:
             raise ValueError(f"no player or group {baseline!r}; there are {_listed(self.entries)}")
-        self.pairs = [
-            Pair(
-                first,
-                second,
-                score=paired_difference(*self._both(first, second, "score")),
-                wins=paired_wins(*self._both(first, second, "won")),
-                cards=paired_difference(*self._both(first, second, "foundation_cards")),
+        self.pairs = self._pairs(names)
+
+    def _pairs(self, names: Sequence[tuple[str, str]]) -> list[Pair]:
+        values = {
+            column: {entry: self.values(entry, column) for entry in self.entries}
+            for column in ("score", "won", "foundation_cards")
+        }
+
+        def both(column: str) -> list[tuple[np.ndarray, np.ndarray]]:
+            return [(values[column][first], values[column][second]) for first, second in names]
+
+        differences = paired_differences([*both("score"), *both("foundation_cards")])
+        scores, cards = differences[: len(names)], differences[len(names) :]
+        return [
+            Pair(*pair, score, wins, more_cards)
+            for pair, score, wins, more_cards in zip(
+                names, scores, all_paired_wins(both("won")), cards, strict=True
             )
-            for first, second in names
         ]
 
     def _members(self, group: str, asked: Sequence[str]) -> tuple[str, ...]:
@@ -251,9 +260,6 @@ class Comparison:
             win_rate=self._win_rate(players),
             win_rates=tuple(rates),
         )
-
-    def _both(self, first: str, second: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-        return self.values(first, column), self.values(second, column)
 
     def values(self, entry: str, column: str) -> np.ndarray:
         """Return an entry's value of each deal, the mean over seeds and players: float64 (n,)."""

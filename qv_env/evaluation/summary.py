@@ -17,7 +17,7 @@ from qv_env.evaluation.stats import (
     Interval,
     PairedDifference,
     clustered_proportion_interval,
-    mean_interval,
+    mean_intervals,
     paired_difference,
     paired_wins,
 )
@@ -73,10 +73,13 @@ def summarize(results: Results, seed: int = 0) -> dict[str, PlayerSummary]:
         seed: Seeds the bootstrap.
     """
     summaries = {}
-    frame = results.frame
-    for name in results.players:
+    frame, names = results.frame, list(results.players)
+    means = mean_intervals(
+        [deal_values(frame, name, key) for key in ("score", "foundation_cards") for name in names],
+        seed=seed,
+    )
+    for name, score, cards in zip(names, means[: len(names)], means[len(names) :], strict=True):
         rows = frame[frame["player"] == name]
-        score = mean_interval(deal_values(frame, name, "score"), seed=seed)
         seeds = tuple(int(seed) for seed in dict.fromkeys(rows["seed"]))
         summaries[name] = PlayerSummary(
             player=name,
@@ -89,9 +92,7 @@ def summarize(results: Results, seed: int = 0) -> dict[str, PlayerSummary]:
             wins=int(rows["won"].sum()),
             games=len(rows),
             win_rate=clustered_proportion_interval(deal_values(frame, name, "won"), len(seeds)),
-            mean_foundation_cards=mean_interval(
-                deal_values(frame, name, "foundation_cards"), seed=seed
-            ),
+            mean_foundation_cards=cards,
             mean_steps=float(rows["steps"].mean()),
             truncated=float(rows["truncated"].mean()),
             cpu_seconds_per_deal=results.cpu_seconds.get(name),
