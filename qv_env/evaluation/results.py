@@ -208,12 +208,12 @@ def decoded_actions(text: object) -> list[int]:
         ResultsError: They are none.
     """
     try:
-        actions = list(base64.b64decode(str(text), validate=True))
+        actions = base64.b64decode(str(text), validate=True)
     except binascii.Error as error:
         raise ResultsError(f"actions are Base64: {error}") from None
-    if not isinstance(text, str) or any(action >= NUM_ACTIONS for action in actions):
+    if not isinstance(text, str) or max(actions, default=0) >= NUM_ACTIONS:
         raise ResultsError(f"actions are bytes below {NUM_ACTIONS}, as Base64")
-    return actions
+    return list(actions)
 
 
 def row_playthrough(row: Mapping[str, Any]) -> Playthrough:

@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from qv_env.evaluation.stats import Interval, clustered_proportion_interval
 from qv_env.rules import MAX_SCORE
@@ -74,8 +76,13 @@ def _styled(axes: Axes, theme: _Theme) -> None:
 
 
 def _png(figure: Figure) -> bytes:
+    """A figure as a PNG file of 256 colours, which is a third of the size and looks the same."""
+    canvas = FigureCanvasAgg(figure)
+    figure.set_dpi(_DPI)
+    canvas.draw()
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DPI, facecolor=figure.get_facecolor())
+    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(buffer, "png")
     return buffer.getvalue()
 
 
