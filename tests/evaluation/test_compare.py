@@ -245,7 +245,7 @@ def test_the_report_has_all_it_should(results, tmp_path, capsys):
     printed = capsys.readouterr().out
     names = {path.name for path in out.iterdir()}
     pictures = {"scores.png", "profile.png", "pair-1.png", "effort.png", "learning.png"}
-    assert names == {"report.html", "report.md", "comparison.json"} | pictures
+    assert names == {"report.html", "report.md", "comparison.json", "games"} | pictures
     for name in pictures:
         assert (out / name).read_bytes().startswith(b"\x89PNG\r\n")
     figures = json.loads((out / "comparison.json").read_text())
@@ -308,6 +308,6 @@ def test_scores_lead_to_their_games(results, tmp_path, open_page):
     page.go_back()
     wait_until(page, "document.getElementById('viewer').hidden")
     # A link to a game opens it at once.
-    page.goto((out / "report.html").as_uri() + "#game-2")
+    page.goto((out / "report.html").as_uri() + "#game-1-3")
     page.reload()
     page.frame_locator("#viewer iframe").locator("#deal").wait_for()

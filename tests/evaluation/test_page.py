@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 from html.parser import HTMLParser
@@ -24,10 +25,16 @@ from qv_env.evaluation.reports.page import (
     write_page,
 )
 from qv_env.playthroughs.playthrough import Playthrough, read_playthrough
+from qv_env.playthroughs.viewer import viewer_data, viewer_frame
+from tests.browser import wait_until
 
 WON = read_playthrough(Path(__file__).parents[1] / "data" / "won.json")
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>{{ title }}{% raw %}{#'\"&amp; `"
 PNG = b"\x89PNG\r\n"
+
+
+def unpacked(text: str) -> str:
+    return gzip.decompress(base64.b64decode(text)).decode()
 
 
 class Elements(HTMLParser):
@@ -85,7 +92,7 @@ def test_blocks_become_elements():
     assert page.all("summary") == [({}, "text")]
     assert page.all("th") == [({"scope": "col"}, ""), ({"scope": "col"}, "text")] * 2
     assert [text for _, text in page.all("td")] == ["text", "text", "text", "", "text", "", "", ""]
-    links = [("#game-0", "text"), ("#game-1", "text"), ("#", "back to the report")]
+    links = [("#game-1-1", "text"), ("#game-2-0", "text"), ("#", "back to the report")]
     assert [(attrs["href"], text) for attrs, text in page.all("a")] == links
     assert [attrs for attrs, _ in page.all("picture")] == [{}, {"class": "narrow"}]
     light, dark = (
@@ -94,8 +101,9 @@ def test_blocks_become_elements():
     assert page.all("img") == [({"alt": "text", "src": light}, "")] * 2
     sources = [attrs["srcset"] for attrs, _ in page.all("source")]
     assert sources == [dark, light]
-    games = next(text for attrs, text in page.all("script") if "id" in attrs)
-    assert list(json.loads(games)["games"]) == ["game-0", "game-1"]
+    parts = next(text for attrs, text in page.all("script") if "id" in attrs)
+    frame = viewer_frame()
+    assert list(map(unpacked, json.loads(parts)["frame"])) == [frame.before, frame.after]
 
 
 def test_texts_stay_texts_in_every_block():
@@ -111,10 +119,80 @@ def test_texts_stay_texts_in_every_block():
             assert "".join(other[2]) == named.get(text, text)
 
 
-def test_a_page_without_games_has_no_script():
-    page = Elements(html_page("title", [Heading("a"), Games([["deal"], ["1"]], {})]))
+def test_a_page_without_games_has_no_script(tmp_path):
+    blocks = [Heading("a"), Games([["deal"], ["1"]], {})]
+    page = Elements(html_page("title", blocks))
     assert page.all("script") == []
     assert page.all("td") == [({}, "1")]
+    write_page(tmp_path, "title", blocks)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "report.md"}
+
+
+def game_of(steps: int, player: str = "x") -> Playthrough:
+    return Playthrough.from_actions(WON.actions[:steps], deal=WON.deal, player=player)
+
+
+def many_games() -> Games:
+    """A table of 45 rows; games in rows 1, 3, 19, 20 and 45, of row 3 in two cells."""
+    cells = ((1, 1), (3, 2), (3, 0), (19, 1), (20, 1), (45, 2))
+    rows = [["a", "b", "c"], *([f"{row}", f"b{row}", f"c{row}"] for row in range(1, 46))]
+    return Games(rows, {cell: game_of(sum(cell)) for cell in cells})
+
+
+def test_games_are_in_files_beside_the_page(tmp_path):
+    block = many_games()
+    write_page(tmp_path, "title", [block])
+    found = {}
+    for path in (tmp_path / "games").iterdir():
+        call = re.fullmatch(r"addGames\((.*)\);\n", path.read_text())
+        for row, text in json.loads(call[1]).items():
+            for column, data in enumerate(unpacked(text).split("\n")):
+                if data:
+                    found[int(row), column] = (path.name, data)
+    assert {cell: data for cell, (_, data) in found.items()} == {
+        cell: viewer_data(game) for cell, game in block.games.items()
+    }
+    names = {1: "0.js", 3: "0.js", 19: "0.js", 20: "1.js", 45: "2.js"}
+    assert {row: name for (row, _), (name, _) in found.items()} == names
+
+
+def test_games_of_an_earlier_report_go(tmp_path):
+    write_page(tmp_path, "title", [many_games()])
+    ours = {path.name for path in (tmp_path / "games").iterdir()}
+    assert ours == {"0.js", "1.js", "2.js"}
+    for name in ("7.js", "notes.txt"):
+        (tmp_path / "games" / name).write_text("// somebody else's\n")
+    write_page(tmp_path, "title", [Games([["a"], ["1"]], {(1, 0): game_of(3)})])
+    assert {path.name for path in (tmp_path / "games").iterdir()} == {"0.js", "7.js", "notes.txt"}
+
+
+def test_a_reader_goes_from_game_to_game(tmp_path, open_page):
+    write_page(tmp_path, "title", [many_games()])
+    page = open_page(tmp_path / "report.html", allowed=("file:", "data:", "blob:"))
+    for row, column in ((3, 2), (45, 2), (3, 0)):
+        page.locator(f"a[href='#game-{row}-{column}']").click()
+        shown = f"{row + column} move"
+        page.frame_locator("#viewer iframe").locator(".list h3").filter(has_text=shown).wait_for()
+        assert page.locator("#viewer iframe").count() == 1
+        page.get_by_text("back to the report").click()
+        wait_until(page, "document.getElementById('viewer').hidden")
+    # Addresses that no cell has lead nowhere.
+    for name in ("game-2-1", "game-99-1", "game-1-1-1", "viewer"):
+        page.evaluate("name => { location.hash = name; }", name)
+        assert page.locator("#viewer").is_hidden()
+
+
+def test_a_page_without_its_games_says_so(tmp_path, open_page):
+    write_page(tmp_path, "title", [many_games()])
+    (tmp_path / "games" / "1.js").unlink()
+    allowed = ("file:", "data:", "blob:")
+    page = open_page(tmp_path / "report.html", allowed=allowed, expected="ERR_FILE_NOT_FOUND")
+    page.locator("a[href='#game-20-1']").click()
+    page.locator("#viewer p").filter(has_text="belongs beside this page").wait_for()
+    page.get_by_text("back to the report").click()
+    page.locator("a[href='#game-19-1']").click()
+    page.frame_locator("#viewer iframe").locator("#deal").wait_for()
+    assert page.locator("#viewer p").count() == 0
 
 
 def test_styles_and_script_are_in_the_page_as_they_are():
@@ -139,7 +217,7 @@ def test_preformatted_text_is_kept():
 def test_markdown_says_the_same(tmp_path):
     blocks = blocks_of("text")
     assert write_page(tmp_path / "a" / "b", "title", blocks) == tmp_path / "a" / "b" / "report.html"
-    written = {path.name: path.read_bytes() for path in (tmp_path / "a" / "b").iterdir()}
+    written = {p.name: p.read_bytes() for p in (tmp_path / "a" / "b").iterdir() if p.is_file()}
     assert written == {
         "report.html": html_page("title", blocks).encode(),
         "report.md": markdown_page("title", blocks).encode(),
@@ -158,7 +236,7 @@ def test_hostile_texts_in_a_browser(tmp_path, open_page, kind):
     page = open_page(tmp_path / "report.html", scheme=kind, allowed=("file:", "data:", "blob:"))
     assert page.title() == " ".join(HOSTILE.split())
     assert page.locator("img").count() == 2
-    page.locator("a[href='#game-0']").click()
+    page.locator("a[href='#game-1-1']").click()
     frame = page.frame_locator("#viewer iframe")
     frame.locator("#deal").filter(has_text=WON.deal).wait_for()
     assert frame.locator(".player").text_content() == HOSTILE

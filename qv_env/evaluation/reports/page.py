@@ -1,15 +1,17 @@
 """Pages of results: one list of blocks, written as one HTML file and as Markdown beside pictures.
 
-The HTML file has all in it, styles, pictures and games too, so that it can be sent. It loads
-nothing and needs no script but to show games.
+The HTML file has all in it, styles and pictures too, so that it can be sent; it needs no script.
+Games alone are not in it but in a folder beside it, since they may be many: where a table leads to
+games, a script loads them when they are opened, also from the disk.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
+import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +23,10 @@ from qv_env.files import write_bytes, write_text
 from qv_env.playthroughs.playthrough import Playthrough
 from qv_env.playthroughs.viewer import viewer_data, viewer_frame
 
-REPORT_HTML, REPORT_MARKDOWN = "report.html", "report.md"
+REPORT_HTML, REPORT_MARKDOWN, GAMES = "report.html", "report.md", "games"
+
+_ROWS_PER_FILE = 20  # rows of a table whose games are in one file
+_CALL = "addGames("  # what a file of games begins with
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ Block: TypeAlias = Heading | Paragraph | Bullets | Table | Code | Picture | Game
 
 
 def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> Path:
-    """Write ``report.html``, and ``report.md`` with its pictures, into a folder.
+    """Write ``report.html`` with its games, and ``report.md`` with its pictures, into a folder.
 
     Args:
         folder: Where to; made where it is missing. Reports that it has are replaced.
@@ -109,6 +114,7 @@ def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> Path:
     for block in blocks:
         if isinstance(block, Picture):
             write_bytes(folder / block.file, block.light)
+    _write_games(folder / GAMES, [block for block in blocks if isinstance(block, Games)])
     write_text(folder / REPORT_MARKDOWN, markdown_page(title, blocks))
     write_text(folder / REPORT_HTML, html_page(title, blocks))
     return folder / REPORT_HTML
@@ -156,12 +162,12 @@ _TEMPLATES = jinja2.Environment(
 
 
 def html_page(title: str, blocks: Sequence[Block]) -> str:
-    """Return the page as HTML that needs no other file."""
-    games = [block for block in blocks if isinstance(block, Games) and block.games]
+    """Return the page as HTML that needs no other file but those of its games."""
+    with_games = any(isinstance(block, Games) and block.games for block in blocks)
     return _TEMPLATES.get_template("report.html").render(
         title=title,
         blocks=[_block_data(block) for block in blocks],
-        stored=_stored_games(games[0]) if games else None,
+        viewer=_viewer_parts() if with_games else None,
     )
 
 
@@ -171,7 +177,7 @@ def _block_data(block: Block) -> dict[str, Any]:
         case Table(rows):
             return {"kind": "table", "rows": _linked(rows, {})}
         case Games(rows, games):
-            links = dict(zip(games, _game_names(games), strict=True))
+            links = {(row, column): f"game-{row}-{column}" for row, column in games}
             return {"kind": "games", "rows": _linked(rows, links)}
         case Picture(_, alt, light, dark, narrow):
             uris = {"light": _data_uri(light), "dark": _data_uri(dark)}
@@ -187,26 +193,44 @@ def _linked(
     return [[(text, links.get((i, k))) for k, text in enumerate(row)] for i, row in enumerate(rows)]
 
 
-def _stored_games(block: Games) -> dict[str, Any]:
-    """What the page's script shows games with.
-
-    The viewer's page is the same for all games but for its data: it is in the report once, and is
-    put together with a game's data when that game is asked for. All parts are compressed.
-    """
+def _viewer_parts() -> dict[str, Any]:
+    """What the page's script shows games in: the viewer's page around its data, compressed."""
     frame = viewer_frame()
-    names = _game_names(block.games)
-    return {
-        "frame": [_packed(frame.before), _packed(frame.after)],
-        "games": {
-            name: _packed(viewer_data(game))
-            for name, game in zip(names, block.games.values(), strict=True)
-        },
-    }
+    return {"frame": [_packed(frame.before), _packed(frame.after)], "rows": _ROWS_PER_FILE}
 
 
-def _game_names(games: Collection[object]) -> list[str]:
-    """What games are called in addresses within the page, in order."""
-    return [f"game-{number}" for number in range(len(games))]
+# --------------------------------------------------------------------------------------- games
+
+
+def games_files(block: Games) -> Iterator[tuple[str, str]]:
+    """Yield the files of a table's games: names, and contents.
+
+    ``N.js`` has those of the rows from N * ``_ROWS_PER_FILE`` on. It is a script, since a page from
+    the disk may load nothing else, and calls ``addGames`` with an object: for each row with games,
+    by its number, the viewer's data of each cell on a line of its own (empty where the cell leads
+    to no game), compressed.
+    """
+    rows: dict[int, list[str]] = {}
+    for (row, column), game in block.games.items():
+        rows.setdefault(row, [""] * len(block.rows[row]))[column] = viewer_data(game)
+    files: dict[int, dict[int, str]] = {}
+    for row, cells in sorted(rows.items()):
+        files.setdefault(row // _ROWS_PER_FILE, {})[row] = _packed("\n".join(cells))
+    for number, packed in files.items():
+        yield f"{number}.js", f"{_CALL}{json.dumps(packed)});\n"
+
+
+def _write_games(folder: Path, blocks: Sequence[Games]) -> None:
+    """Write the files of the games, and remove those of an earlier report."""
+    written = set()
+    for block in blocks:
+        for name, content in games_files(block):
+            folder.mkdir(exist_ok=True)
+            write_text(folder / name, content)
+            written.add(name)
+    for path in folder.glob("*.js"):
+        if path.name not in written and path.read_bytes().startswith(_CALL.encode()):
+            path.unlink()
 
 
 def _packed(text: str) -> str:
