@@ -10,7 +10,8 @@ limit, take-backs, the environment's version), are refused; the message says whi
 such as ``'ppo:runs/long/seed-*'`` stands for all players that it fits. ``--out`` writes
 
 ===================  =========================================================================
-``report.html``      all of it, one file; where games were recorded, each leads to its playthrough
+``report.html``      all of it; where games were recorded, each leads to its playthrough
+``games/``           these playthroughs, which ``report.html`` loads when they are opened
 ``report.md``        the same beside its pictures
 ``comparison.json``  the figures
 ===================  =========================================================================

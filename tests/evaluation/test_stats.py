@@ -6,13 +6,17 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from qv_env.evaluation.stats import (
     Interval,
+    all_paired_wins,
     clustered_proportion_interval,
     interquartile_mean,
     mean_interval,
+    mean_intervals,
     paired_difference,
+    paired_differences,
     paired_wins,
     proportion_interval,
     runs_summary,
@@ -99,6 +103,23 @@ def test_bootstrap_does_not_depend_on_how_it_is_cut_into_parts(monkeypatch):
     monkeypatch.setattr("qv_env.evaluation.stats._BATCH_VALUES", 1000)
     parts = mean_interval(values)
     assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high))
+
+
+def test_samples_are_resampled_together_as_each_alone():
+    rng = np.random.default_rng(5)
+    samples = [rng.random(40), rng.integers(0, 1361, 40), [3.0], np.ones(40), rng.random(7)]
+    together = mean_intervals(samples, resamples=500, seed=3)
+    assert together == [mean_interval(sample, resamples=500, seed=3) for sample in samples]
+    for place in (0, 1, 4):
+        alone = scipy.stats.bootstrap(
+            (samples[place],), np.mean, n_resamples=500, method="BCa", rng=np.random.default_rng(3)
+        ).confidence_interval
+        assert (together[place].low, together[place].high) == (alone.low, alone.high)
+    pairs = [(samples[0], samples[1]), (samples[1], samples[3]), (samples[4], samples[4])]
+    assert paired_differences(pairs, seed=1) == [paired_difference(*p, seed=1) for p in pairs]
+    wins = [([0, 1, 1, 0], [0, 0, 1, 0]), ([0.5, 1, 0, 0], [0, 1, 1, 0]), ([1, 1], [0, 1])]
+    assert all_paired_wins(wins, seed=1) == [paired_wins(*w, seed=1) for w in wins]
+    assert mean_intervals([]) == paired_differences([]) == all_paired_wins([]) == []
 
 
 def test_bootstrap_touches_no_global_randomness():
