@@ -70,6 +70,8 @@ from qv_env.actions import (
 )
 from qv_env.cards import NUM_SUITS, SUIT_LETTERS, card_text
 from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_code
+from qv_env.files import check_writable
+from qv_env.folders import sweep
 from qv_env.playthroughs.playthrough import (
     PathLike,
     Playthrough,
@@ -759,16 +761,21 @@ def play_in_terminal(
         game: The game to begin with.
         lines: The commands; None for stdin.
         out: Where the answers go; None for stdout.
-        folder: Where finished and abandoned games are kept as playthroughs; None to keep none.
+        folder: Where finished and abandoned games are kept as playthroughs, made where it is
+            missing; None to keep none.
         color: Whether red suits are printed in red, by terminal escapes.
 
     Returns:
         The game on the table at the end.
 
     Raises:
-        OSError: A game could not be kept.
+        OSError: A game could not be kept, or, before anything is played, none could be.
     """
     out = sys.stdout if out is None else out
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        check_writable(Path(folder) / game.file_name)
+        sweep(folder)
     out.write(game.text(color) + "help lists the commands\n")
     out.flush()
     for line in sys.stdin if lines is None else lines:

@@ -84,7 +84,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import secrets
 import signal
 import socket
@@ -108,7 +107,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from qv_env import render
 from qv_env.deals import deal_code, deal_number
-from qv_env.files import KEPT_FOLDER, InUseError, default_store, held
+from qv_env.files import KEPT_FOLDER, InUseError, default_store
+from qv_env.folders import listed, taken
 from qv_env.play.game import Game, Outcome
 from qv_env.playthroughs.playthrough import PlaythroughError, read_playthrough
 from qv_env.render.art import art_json
@@ -199,10 +199,9 @@ class Table:
         self._version = 0
         self._kept: str | None = None  # the name of the game's playthrough, where it is kept
         code = None if deal is None else deal_code(deal_number(deal))
-        store.mkdir(mode=0o700, parents=True, exist_ok=True)
         with ExitStack() as stack:
             try:
-                stack.enter_context(held(store))
+                stack.enter_context(taken(store, KEPT_FOLDER, mode=0o700))
             except InUseError:
                 raise PlayError(f"another server is playing at {store}") from None
             self._open(code)
@@ -331,7 +330,7 @@ class Table:
         if self._kept is not None or not self._game.actions:
             return
         if folder.is_dir():
-            others = sum(file.endswith(".json") and file != name for file in os.listdir(folder))
+            others = sum(file.name != name for file in listed(folder))
             if others >= MAX_KEPT:
                 raise PlayError(f"{folder} holds {others} games; move some of them away")
         self._game.keep(folder)

@@ -199,7 +199,7 @@ def _durations(count: int, speed: float, tick: int = 1) -> list[int]:
 
 def _write_png(path: PathLike, image: Image.Image) -> None:
     with replacing(path) as temporary:
-        image.save(temporary, optimize=True)
+        image.save(temporary, format="PNG", optimize=True)
 
 
 def _write_gif(
@@ -216,6 +216,7 @@ def _write_gif(
     with replacing(path) as temporary:
         indexed[0].save(
             temporary,
+            format="GIF",
             save_all=True,
             append_images=indexed[1:],
             duration=_durations(len(indexed), speed, _GIF_TICK),
@@ -227,6 +228,7 @@ def _write_webp(path: PathLike, frames: list[Image.Image], speed: float) -> None
     with replacing(path) as temporary:
         frames[0].save(
             temporary,
+            format="WEBP",
             save_all=True,
             append_images=frames[1:],
             duration=_durations(len(frames), speed),
@@ -252,7 +254,7 @@ def _write_mp4(path: PathLike, frames: Iterator[Image.Image], speed: float) -> N
             *(program, "-loglevel", "error", "-y"),
             *("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{speed:g}"),
             *("-i", "-", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20"),
-            *("-movflags", "+faststart", os.fspath(temporary)),
+            *("-movflags", "+faststart", "-f", "mp4", os.fspath(temporary)),
         ]
         image = first
         with (

@@ -225,7 +225,8 @@ class Playthrough:
     def write(self, path: PathLike) -> None:
         """Write the playthrough to a file, whole or not at all.
 
-        It is written to a temporary file in the same folder, which then takes the file's place.
+        It is written to a temporary file in the same folder, which then takes the file's place;
+        see ``qv_env.files.replacing``.
 
         Args:
             path: The file; an existing one is replaced.
@@ -237,7 +238,7 @@ class Playthrough:
         content = self.text().encode()
         if len(content) > MAX_FILE_SIZE:
             raise PlaythroughError(f"{os.fspath(path)}: {_too_large(len(content))}")
-        write_bytes(os.path.realpath(path), content)
+        write_bytes(path, content)
 
 
 class Recorder:

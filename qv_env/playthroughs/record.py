@@ -9,7 +9,6 @@ and several processes can share a folder.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +20,8 @@ from gymnasium.vector import AutoresetMode
 from qv_env.cards import NUM_CARDS
 from qv_env.deals import code_of
 from qv_env.env import QuaranteVoleursEnv
-from qv_env.files import write_bytes
+from qv_env.files import naming, temporary_file
+from qv_env.folders import sweep
 from qv_env.playthroughs.playthrough import PathLike, Playthrough, PlaythroughError
 from qv_env.rules import CARDS_PER_COLUMN, COLUMN_CARDS, Game
 from qv_env.variants import Observation
@@ -53,9 +53,11 @@ def write_numbered(playthrough: Playthrough, folder: PathLike, prefix: str, numb
     Raises:
         OSError: The folder cannot be written to.
     """
-    temporary = Path(folder) / f".{prefix}.{secrets.token_hex(8)}.tmp"
-    write_bytes(temporary, playthrough.text().encode())
-    try:
+    with naming(folder), temporary_file(folder) as temporary:
+        with open(temporary, "wb") as file:
+            file.write(playthrough.text().encode())
+            file.flush()
+            os.fsync(file.fileno())
         while True:
             path = Path(folder) / f"{prefix}-{number:06d}.json"
             try:
@@ -71,8 +73,6 @@ def write_numbered(playthrough: Playthrough, folder: PathLike, prefix: str, numb
                 return number
             else:
                 return number
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class _Tape:
@@ -129,6 +129,7 @@ class _Writer:
             raise ValueError(f"player is a text, not {player!r}")
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
+        sweep(self._folder)  # not held: others may record here, too
         self._every, self._prefix, self._player = int(every), prefix, player
         self._ended = 0  # games
         self._number = 1  # of the next file, unless it is taken

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from qv_env import Playthrough, deal_code, deal_number, read_playthrough
 from qv_env.evaluation.players.base import Episode, Player
+from qv_env.folders import listed
 
 
 class HumanPlayer(Player):
-    """The playthroughs of a folder, such as the play page keeps.
+    """The playthroughs of a folder, such as the play page keeps; hidden files are left out.
 
     It plays nothing: a benchmark counts the games as they were played, however many moves they
     took. Of several games of one deal the one begun first counts, so that nobody is measured on a
@@ -32,7 +33,7 @@ class HumanPlayer(Player):
         self._games: dict[int, Playthrough] = {}
         if not self._folder.is_dir():
             raise FileNotFoundError(f"{folder}: no such folder")
-        games = [read_playthrough(path) for path in sorted(self._folder.glob("*.json"))]
+        games = [read_playthrough(path) for path in listed(self._folder)]
         games.sort(key=lambda game: str(game.extra.get("started", "")))
         for game in games:
             if game.deal is not None:
