@@ -15,13 +15,12 @@ evaluation, and ``policy.safetensors``, a player of its own. All deals are train
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 
-from agents.training.config import (
-    ConfigError,
-    load_configs,
-)
+from agents.training.config import ConfigError, RunError, load_configs
+from agents.training.folder import check_new
 from agents.training.imitation import ImitationConfig, imitate
 
 
@@ -36,12 +35,11 @@ def main(arguments: list[str] | None = None) -> int:
         configs = load_configs(ImitationConfig, options.config, options.overrides)
         out = options.out or Path("runs") / configs[0].name
         folders = [out / f"seed-{config.seed}" for config in configs]
-        for folder in folders:
-            if folder.exists() and any(folder.iterdir()):
-                raise ConfigError(f"{folder} holds files already; --out names another")
+        for config, folder in zip(configs, folders, strict=True):
+            check_new(folder, dataclasses.asdict(config))
         for config, folder in zip(configs, folders, strict=True):
             imitate(config, folder, lambda line: print(line, flush=True))
-    except (ConfigError, OSError) as error:
+    except (ConfigError, RunError, OSError) as error:
         print(f"agents.imitate: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -14,8 +14,9 @@ import signal
 import sys
 from pathlib import Path
 
-from agents.training.config import CONFIG_FILE, ConfigError, RunError, load_config
-from agents.training.run import RESULTS_FILE, Interrupted, Run, _check_unused
+from agents.training.config import ConfigError, RunError, load_config
+from agents.training.folder import CONFIG_FILE, RESULTS_FILE, check_unused
+from agents.training.run import IN_USE, Interrupted, Run
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         folders = [out / f"seed-{config.seed}" for config in configs]
         if not options.resume:  # rather now than when the seeds before have been trained
             for folder in folders:
-                _check_unused(folder)
+                check_unused(folder, IN_USE)
         for config, folder in zip(configs, folders, strict=True):
             if options.resume and (folder / RESULTS_FILE).exists():
                 print(f"{folder} is finished")

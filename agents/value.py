@@ -16,11 +16,13 @@ threads play them.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 from pathlib import Path
 
-from agents.training.config import ConfigError, load_configs, require
+from agents.training.config import ConfigError, RunError, load_configs, require
+from agents.training.folder import check_new
 from agents.training.value import ValueConfig, learn_values
 
 
@@ -42,12 +44,11 @@ def main(arguments: list[str] | None = None) -> int:
         configs = load_configs(ValueConfig, options.config, options.overrides)
         out = options.out or Path("runs") / configs[0].name
         folders = [out / f"seed-{config.seed}" for config in configs]
-        for folder in folders:
-            if folder.exists() and any(folder.iterdir()):
-                raise ConfigError(f"{folder} holds files already; --out names another")
+        for config, folder in zip(configs, folders, strict=True):
+            check_new(folder, dataclasses.asdict(config))
         for config, folder in zip(configs, folders, strict=True):
             learn_values(config, folder, options.threads, lambda line: print(line, flush=True))
-    except (ConfigError, OSError) as error:
+    except (ConfigError, RunError, OSError) as error:
         print(f"agents.value: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

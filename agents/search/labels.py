@@ -5,9 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from io import FileIO
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,8 @@ from qv_env import ENV_ID, MAX_EPISODE_STEPS, deck_of, suite
 from qv_env.cards import NUM_CARDS
 from qv_env.evaluation.players.base import Episode
 from qv_env.evaluation.results import result_row
-from qv_env.files import write_text
+from qv_env.files import append, hold, write_text
+from qv_env.folders import sweep
 from qv_env.rules import foundation_cards, new_game, play
 from qv_env.suites import DealRecord, difficulty, records_text
 
@@ -71,19 +77,14 @@ def effort_text(positions: int, seed: int) -> str:
     return f"agents.solve, {positions:,} positions a deal, seed {seed}, weights {weights}"
 
 
-def read_part(path: Path, effort: str) -> dict[int, Labelled]:
-    """Read the rows that a killed run left, by place; a last line that is cut off is left out.
+def _rows_of(path: Path, lines: Sequence[bytes]) -> dict[int, Labelled]:
+    """The rows of a part, by place.
 
     Raises:
-        ValueError: The file is of another effort or suite, or no such file.
+        ValueError: A line is no row; the message names it.
     """
-    if not path.exists():
-        return {}
-    head, *lines = path.read_bytes().split(b"\n")
-    if head.decode("utf-8", "replace") != effort:
-        raise ValueError(f"{path} was made otherwise: {head.decode('utf-8', 'replace')!r}")
     done = {}
-    for number, line in enumerate(lines[:-1], start=2):
+    for number, line in enumerate(lines, start=2):
         try:
             row = json.loads(line)
             record = DealRecord(**row["record"] | {"actions": tuple(row["record"]["actions"])})
@@ -91,6 +92,45 @@ def read_part(path: Path, effort: str) -> dict[int, Labelled]:
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
     return done
+
+
+@contextmanager
+def _part(path: Path, effort: str) -> Iterator[tuple[dict[int, Labelled], FileIO]]:
+    """Take the file of what is finished so far, which only one process writes at a time.
+
+    A last line that a kill cut off is removed.
+
+    Args:
+        path: The file; made where it is missing.
+        effort: Its first line.
+
+    Yields:
+        Its rows, by place, and the file, to which more are appended.
+
+    Raises:
+        InUseError: Another process writes it.
+        ValueError: It is of another effort or suite, or no such file.
+    """
+    head = f"{effort}\n".encode()
+    with ExitStack() as stack:
+        while True:
+            file = stack.enter_context(open(path, "a+b", buffering=0))
+            hold(file.fileno(), path)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    break
+            file.close()  # another process had just finished with it
+        file.seek(0)
+        content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        torn = not whole and head.startswith(content)
+        if not torn and not whole.startswith(head):
+            first = content.split(b"\n")[0].decode("utf-8", "replace")
+            raise ValueError(f"{path} was made otherwise: {first!r}")
+        done = _rows_of(path, whole.splitlines()[1:])
+        file.truncate(len(whole))
+        append(file, b"" if whole else head)
+        yield done, file
 
 
 def label_suite(
@@ -108,25 +148,27 @@ def label_suite(
 
     Yields:
         What is known already, then each deal that is finished.
+
+    Raises:
+        InUseError: Another process labels into the same file.
+        ValueError: There is no such suite, or ``OUT.part`` is of another one, or of another effort.
+        OSError: A file cannot be read or written.
     """
     places = list(enumerate(suite(name).tolist()))[:limit]
-    part = out.with_name(out.name + ".part")
     effort = f"{name}: {effort_text(positions, seed)}"
-    done = read_part(part, effort)
-    yield from done.values()
-    missing = [place for place in places if place[0] not in done]
-    search = partial(label_deal, positions=positions, seed=seed)
-    kept = "".join(_line(label) for label in done.values())
-    write_text(part, f"{effort}\n{kept}")  # without a line that was cut off
-    with part.open("a", encoding="utf-8") as file:
+    part = out.with_name(out.name + ".part")
+    sweep(out.parent)  # not held: only the part is
+    with _part(part, effort) as (done, file):
+        yield from done.values()
+        missing = [place for place in places if place[0] not in done]
+        search = partial(label_deal, positions=positions, seed=seed)
         for label in _searched(search, missing, jobs):
-            file.write(_line(label))
-            file.flush()
+            append(file, _line(label).encode())
             done[label.index] = label
             yield label
-    records = [done[index].record for index, _ in places]
-    write_text(out, records_text(records, effort))
-    part.unlink()
+        records = [done[index].record for index, _ in places]
+        write_text(out, records_text(records, effort))
+        part.unlink()
 
 
 def _line(label: Labelled) -> str:
@@ -137,8 +179,19 @@ def _searched(search: Any, missing: Sequence[tuple[int, int]], jobs: int) -> Ite
     if jobs == 1:
         yield from map(search, missing)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, _end_with_parent) as pool:
         yield from pool.imap_unordered(search, missing)
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it does, however that one ends."""
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=_wait_for, args=(parent,), daemon=True).start()
+
+
+def _wait_for(process: BaseProcess) -> None:
+    process.join()
+    os._exit(1)
 
 
 def result_rows(name: str) -> list[dict[str, Any]]:

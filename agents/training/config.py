@@ -433,10 +433,5 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     raise ConfigError(f"{where} is {wanted}, not {value!r}")
 
 
-CONFIG_FILE = "config.yaml"
-
-VERSIONS_FILE = "versions.json"
-
-
 class RunError(Exception):
     """A run cannot start or go on; the message says why."""

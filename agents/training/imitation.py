@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
@@ -33,22 +32,18 @@ from agents.networks.table import NetworkConfig
 from agents.players import make_player
 from agents.players.ppo import PPOPlayer
 from agents.training.config import (
-    CONFIG_FILE,
     MATMUL_PRECISIONS,
-    VERSIONS_FILE,
     ConfigError,
     EnvConfig,
     EvaluationConfig,
     require,
 )
+from agents.training.folder import IMITATION_FILE, new_run
 from qv_env import QuaranteVoleursVectorEnv, suite
 from qv_env.deals import HELD_OUT_FROM
-from qv_env.evaluation.play import play_deals
-from qv_env.evaluation.provenance import git_state, package_versions
+from qv_env.evaluation.play import play_deals, rows_of
 from qv_env.evaluation.stats import mean_interval
-from qv_env.files import write_json, write_text
-
-LOG_FILE = "imitation.jsonl"
+from qv_env.files import write_text
 
 VALUE_SCALE = 0.01  # as agents.training.config.RewardConfig has it; no values are learnt here
 
@@ -205,13 +200,13 @@ class Imitation:
         actions = np.zeros(num_envs, dtype=np.int64)
         own = every_seat[~taught]
         if own.size:
-            seen = _rows(self._observation, own)
+            seen = rows_of(self._observation, own)
             actions[own] = self.student.act(own, seen, self._masks[own])
         asked = taught | (self._rng.random(num_envs) < self.config.asked)
         for seat in every_seat[asked & ~taught].tolist():
             self.teacher.start(seat, self._generator())
         seats = every_seat[asked]
-        seen, masks = _rows(self._observation, seats), self._masks[seats]
+        seen, masks = rows_of(self._observation, seats), self._masks[seats]
         said = np.asarray(self.teacher.act(seats, seen, masks))
         actions[taught] = said[taught[seats]]
         self.answers.add(seen, masks != 0, said)
@@ -293,35 +288,30 @@ class Imitation:
 
 
 def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], object] = print) -> None:
-    """Do a run; write its files to a folder, which is made.
+    """Do a run; write its files to a folder.
 
     Args:
         config: The run.
-        folder: Where.
+        folder: Where; made where it is missing.
         say: Takes lines for people: those of ``imitation.jsonl``.
+
+    Raises:
+        RunError: The folder holds something else than the beginnings of this run.
+        InUseError: Another run works in the folder.
+        OSError: It cannot be written to.
     """
     run = Imitation(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CONFIG_FILE, yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
-    commit, dirty = git_state()
-    write_json(
-        folder / VERSIONS_FILE,
-        {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
-    )
-    started = time.monotonic()
-    next_report = config.evaluation.every
-    lines: list[str] = []
-    while run.answers.total < config.answers:
-        run.step()
-        run.learn()
-        if run.answers.total >= min(next_report, config.answers):
-            next_report += config.evaluation.every
-            row = run.report() | {"seconds": round(time.monotonic() - started, 1)}
-            lines.append(json.dumps(row))
-            write_text(folder / LOG_FILE, "".join(line + "\n" for line in lines))
-            run.save(folder / POLICY_FILE)
-            say(lines[-1])
-
-
-def _rows(observation: dict[str, np.ndarray], seats: np.ndarray) -> dict[str, np.ndarray]:
-    return {key: array[seats] for key, array in observation.items()}
+    with new_run(folder, dataclasses.asdict(config)):
+        started = time.monotonic()
+        next_report = config.evaluation.every
+        lines: list[str] = []
+        while run.answers.total < config.answers:
+            run.step()
+            run.learn()
+            if run.answers.total >= min(next_report, config.answers):
+                next_report += config.evaluation.every
+                row = run.report() | {"seconds": round(time.monotonic() - started, 1)}
+                lines.append(json.dumps(row))
+                write_text(folder / IMITATION_FILE, "".join(line + "\n" for line in lines))
+                run.save(folder / POLICY_FILE)
+                say(lines[-1])

@@ -1,46 +1,43 @@
-"""A training run and its folder: checkpoints, evaluations, logs, results."""
+"""A training run and its folder: it goes on from where it was stopped."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import pickle
 import signal
 import sys
 import time
-import zipfile
-import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from stable_baselines3.common.logger import configure
 
 from agents.networks.files import POLICY_FILE, save_policy
-from agents.training.config import CONFIG_FILE, VERSIONS_FILE, RunConfig, RunError
+from agents.training.checkpoints import Checkpoints
+from agents.training.config import RunConfig
+from agents.training.curves import Curves
+from agents.training.evaluation import evaluate
+from agents.training.folder import (
+    CHECKPOINTS,
+    PLAYTHROUGHS,
+    RESULTS_FILE,
+    TENSORBOARD,
+    begin,
+    check_same_run,
+    check_unused,
+    write_versions,
+)
 from agents.training.learner import Learner
 from agents.training.recording import record_deals
-from qv_env import suite
-from qv_env.evaluation.play import play_deals
-from qv_env.evaluation.provenance import git_state, package_versions
-from qv_env.evaluation.stats import mean_interval, proportion_interval
-from qv_env.files import held, replacing, write_json, write_text
+from qv_env.evaluation.results import EVALUATIONS
+from qv_env.files import write_json, write_text
+from qv_env.folders import taken
 
-EVALUATIONS_FILE = "evaluations.jsonl"
-
-RESULTS_FILE = "results.json"
-
-PLAYTHROUGHS = "playthroughs"  # a folder
-
-_CHECKPOINTS = "checkpoints"
-
-_CHECKPOINT_VERSION = 1
+IN_USE = "--resume goes on, --out names another"  # what to do where a run cannot begin
 
 
 class Interrupted(Exception):
@@ -65,8 +62,9 @@ class Run:
         say: Takes lines for people.
 
     Raises:
-        RunError: The folder holds a run and ``resume`` is off, or it holds a run of another
+        RunError: The folder holds files and ``resume`` is off, or it holds a run of another
             config, or there is nothing to resume, or no checkpoint can be read.
+        OSError: A file cannot be read or written.
         InUseError: Another run works in the folder; this one does until ``train`` ends or
             ``close`` is called.
     """
@@ -82,14 +80,13 @@ class Run:
         self.folder = folder
         self._say = say
         self._stop: int | None = None
+        self._checkpoints = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep, say)
         if resume:
-            self._check_same_config()
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
+            check_same_run(folder, config.to_dict())
         with ExitStack() as stack:
-            stack.enter_context(held(folder))
+            stack.enter_context(taken(folder, CHECKPOINTS, PLAYTHROUGHS))
             if not resume:
-                _check_unused(folder)
+                check_unused(folder, IN_USE)
             self._begin(resume)
             self._hold = stack.pop_all()
 
@@ -98,8 +95,8 @@ class Run:
         self._hold.close()
 
     def _begin(self, resume: bool) -> None:
-        config, folder = self.config, self.folder
-        checkpoint = self._newest_checkpoint() if resume else None
+        config = self.config
+        checkpoint = self._checkpoints.newest() if resume else None
         torch.set_num_threads(config.torch_threads)
         self.learner = Learner(config)
         self.evaluations: list[dict[str, Any]] = []
@@ -107,62 +104,18 @@ class Run:
         self._next_evaluation = config.evaluation.every
         self._next_checkpoint = config.checkpoint.every
         self._next_recording = config.record.every
-        (folder / _CHECKPOINTS).mkdir(exist_ok=True)
-        if checkpoint is None:
-            write_text(folder / CONFIG_FILE, yaml.safe_dump(config.to_dict(), sort_keys=False))
-        else:
+        if checkpoint is not None:
             self._restore(checkpoint)
-        commit, dirty = git_state()
-        write_json(
-            folder / VERSIONS_FILE,
-            {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
-        )
+        if resume:
+            write_versions(self.folder)
+        else:
+            begin(self.folder, config.to_dict())
+        (self.folder / CHECKPOINTS).mkdir(exist_ok=True)
         self._write_evaluations()
 
-    def _check_same_config(self) -> None:
-        path = self.folder / CONFIG_FILE
-        if not path.is_file():
-            raise RunError(f"{self.folder} holds no run to resume: there is no {CONFIG_FILE}")
-        before, now = yaml.safe_load(path.read_text()), self.config.to_dict()
-        for key in sorted(set(before) | set(now)):
-            if before.get(key) != now.get(key):
-                raise RunError(
-                    f"{path} says {key}: {before.get(key)!r}, this run {now.get(key)!r};"
-                    " a run resumes with the config it began with"
-                )
-
-    # ------------------------------------------------------------------------------ checkpoints
-
-    def _checkpoint_files(self) -> list[Path]:
-        """The folder's checkpoints, newest first."""
-        return sorted((self.folder / _CHECKPOINTS).glob("checkpoint-*.pt"), reverse=True)
-
-    def _newest_checkpoint(self) -> dict[str, Any] | None:
-        """The newest checkpoint that can be read whole; None where the run wrote none yet.
-
-        Those that cannot are put aside, lest they count as the newest from now on.
-        """
-        files = self._checkpoint_files()
-        for path in files:
-            try:
-                state = _read_checkpoint(path)
-            except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
-                    pickle.UnpicklingError) as error:  # fmt: skip
-                self._say(f"{path.name} cannot be read ({error}); trying an older one")
-                path.rename(path.with_suffix(".unreadable"))
-                continue
-            if state["version"] != _CHECKPOINT_VERSION:
-                raise RunError(
-                    f"{path}: checkpoint format {state['version']!r}, this is {_CHECKPOINT_VERSION}"
-                )
-            return state
-        if files:
-            raise RunError(f"no checkpoint of {self.folder} can be read")
-        return None
-
     def _write_checkpoint(self) -> None:
+        self._curves.flush()  # what is in the checkpoint will not come again
         state = {
-            "version": _CHECKPOINT_VERSION,
             "learner": self.learner.state(),
             "evaluations": self.evaluations,
             "seconds": self._seconds(),
@@ -170,11 +123,7 @@ class Run:
             "next_checkpoint": self._next_checkpoint,
             "next_recording": self._next_recording,
         }
-        path = self.folder / _CHECKPOINTS / f"checkpoint-{self.learner.steps:012d}.pt"
-        with replacing(path) as temporary:
-            torch.save(state, temporary)
-        for old in self._checkpoint_files()[self.config.checkpoint.keep :]:
-            old.unlink()
+        self._checkpoints.write(state, self.learner.steps)
 
     def _restore(self, checkpoint: dict[str, Any]) -> None:
         self.learner.restore(checkpoint["learner"])
@@ -184,8 +133,6 @@ class Run:
         self._next_checkpoint = checkpoint["next_checkpoint"]
         self._next_recording = checkpoint["next_recording"]
         self._say(f"resumed at {self.learner.steps:,} steps")
-
-    # ---------------------------------------------------------------------------------- the run
 
     def _seconds(self) -> float:
         """Wall-clock seconds of training and evaluation so far, over all sessions of the run."""
@@ -202,7 +149,7 @@ class Run:
             KeyboardInterrupt: It came twice.
         """
         self._started = time.monotonic()
-        writer = configure(str(self.folder / "tensorboard"), ["tensorboard"])
+        self._curves = Curves(self.folder / TENSORBOARD, self.learner.steps)
         bar = Progress(
             TextColumn("[progress.description]{task.description}"),
             BarColumn(),
@@ -223,12 +170,12 @@ class Run:
                     score="-",
                 )
                 while self.learner.steps < self.config.total_steps:
-                    self._iterate(writer, bar, task)
-            results = self._finish(writer)
+                    self._iterate(bar, task)
+            results = self._finish()
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            writer.close()
+            self._curves.close()
             self.close()
         if self._stop is not None:  # it came when there was nothing left to break off
             raise Interrupted(self._stop)
@@ -241,7 +188,7 @@ class Run:
         with contextlib.suppress(RuntimeError):  # the signal came in the midst of a print
             self._say("stopping at the next checkpoint; again to stop at once")
 
-    def _iterate(self, writer: Any, bar: Progress, task: Any) -> None:
+    def _iterate(self, bar: Progress, task: Any) -> None:
         config, before, began = self.config, self.learner.steps, time.monotonic()
         logged = self.learner.iterate()
         steps = self.learner.steps
@@ -251,7 +198,7 @@ class Run:
             logged |= self._evaluate()
         if self._next_recording is not None and steps >= self._next_recording:
             self._record()
-        self._log(writer, logged)
+        self._curves.add(logged, steps)
         bar.update(
             task,
             completed=min(steps, config.total_steps),
@@ -264,54 +211,23 @@ class Run:
         if self._stop is not None:
             raise Interrupted(self._stop)
 
-    def _log(self, writer: Any, values: dict[str, float]) -> None:
-        for key, value in values.items():
-            writer.record(key, value)
-        writer.dump(self.learner.steps)
-
     def _evaluate(self) -> dict[str, float]:
         """Play held-out deals, note and say the result; return what there is to log."""
-        evaluation = self.config.evaluation
-        deals = suite(evaluation.suite)[: evaluation.limit]
-        player = self.learner.player()
-        episodes = list(
-            play_deals(
-                player,
-                deals,
-                seed=self.config.seed,
-                max_episode_steps=self.config.evaluation_steps,
-            )
+        config, steps = self.config, self.learner.steps
+        row = evaluate(
+            self.learner.player(), config.evaluation, config.seed, config.evaluation_steps
         )
-        episodes.sort(key=lambda episode: episode.index)
-        score = mean_interval([episode.score for episode in episodes])
-        wins = sum(episode.won for episode in episodes)
-        win_rate = proportion_interval(wins, len(episodes))
-        self.evaluations.append(
-            {
-                "steps": self.learner.steps,
-                "seconds": round(self._seconds(), 3),
-                "suite": evaluation.suite,
-                "deals": len(episodes),
-                "play": " ".join(str(value) for value in player.settings.values()),
-                "mean_score": score.estimate,
-                "low": score.low,
-                "high": score.high,
-                "wins": wins,
-                "win_rate_low": win_rate.low,
-                "win_rate_high": win_rate.high,
-                "foundation_cards": float(np.mean([e.foundation_cards for e in episodes])),
-                "mean_steps": float(np.mean([e.steps for e in episodes])),
-            }
-        )
+        seconds = self._seconds()
+        self.evaluations.append({"steps": steps, "seconds": round(seconds, 3), **row})
         self._write_evaluations()
         self._say(
-            f"{self.learner.steps:>12,} steps  {self._seconds():6.0f} s  score on {len(episodes)}"
-            f" held-out deals {score.estimate:.1f} ({score.low:.1f} to {score.high:.1f}),"
-            f" {wins} won"
+            f"{steps:>12,} steps  {seconds:6.0f} s  score on {row['deals']}"
+            f" held-out deals {row['mean_score']:.1f} ({row['low']:.1f} to {row['high']:.1f}),"
+            f" {row['wins']} won"
         )
         return {
-            "evaluation/score": score.estimate,
-            "evaluation/win_rate": wins / len(episodes),
+            "evaluation/score": row["mean_score"],
+            "evaluation/win_rate": row["wins"] / row["deals"],
         }
 
     def _record(self) -> None:
@@ -330,12 +246,12 @@ class Run:
 
     def _write_evaluations(self) -> None:
         lines = "".join(json.dumps(row) + "\n" for row in self.evaluations)
-        write_text(self.folder / EVALUATIONS_FILE, lines)
+        write_text(self.folder / EVALUATIONS, lines)
 
-    def _finish(self, writer: Any) -> dict[str, Any]:
+    def _finish(self) -> dict[str, Any]:
         self._write_checkpoint()  # whoever loses patience now loses an evaluation only
         if not self.evaluations or self.evaluations[-1]["steps"] < self.learner.steps:
-            self._log(writer, self._evaluate())
+            self._curves.add(self._evaluate(), self.learner.steps)
         save_policy(
             self.learner.model.policy,
             self.folder / POLICY_FILE,
@@ -354,23 +270,6 @@ class Run:
         }
         write_json(self.folder / RESULTS_FILE, results)
         return results
-
-
-def _read_checkpoint(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:
-        damaged = archive.testzip()  # torch does not look at the checksums
-    if damaged is not None:
-        raise zipfile.BadZipFile(f"{damaged} is damaged")
-    # A checkpoint holds pickled games: load only runs of your own.
-    state = torch.load(path, map_location="cpu", weights_only=False)
-    if not isinstance(state, dict) or "version" not in state:
-        raise ValueError("not a checkpoint of a run")
-    return state
-
-
-def _check_unused(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        raise RunError(f"{folder} holds files already; --resume goes on, --out names another")
 
 
 def _next_multiple(steps: int, every: int) -> int:

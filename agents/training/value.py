@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from torch import Tensor, nn
 
 from agents.networks.files import POLICY_FILE, build_policy, load_policy, save_policy
@@ -35,23 +34,16 @@ from agents.networks.table import NetworkConfig
 from agents.search.rollouts import find_candidates
 from agents.search.settings import PlanSettings, load_settings
 from agents.search.stage import MAX_LINE, Memory, best_line
-from agents.training.config import (
-    CONFIG_FILE,
-    MATMUL_PRECISIONS,
-    VERSIONS_FILE,
-    ConfigError,
-    require,
-)
+from agents.training.config import MATMUL_PRECISIONS, ConfigError, require
+from agents.training.folder import VALUE_FILE, new_run
+from qv_env.compiling import compiled
 from qv_env.actions import DRAW
 from qv_env.compiling import compiled
 from qv_env.deals import HELD_OUT_FROM, deck_of
 from qv_env.evaluation.play import game_rng
-from qv_env.evaluation.provenance import git_state, package_versions
-from qv_env.files import write_json, write_text
+from qv_env.files import write_text
 from qv_env.observation import Encoding, encode
 from qv_env.rules import MAX_SCORE, STATE, STOCK_CARDS, is_won, new_game, play
-
-LOG_FILE = "value.jsonl"
 
 VARIANT = {"observation": "cards", "memory": True, "stock_visible": False, "take_back": True}
 
@@ -487,42 +479,41 @@ class ValueLearner:
 def learn_values(
     config: ValueConfig, folder: Path, threads: int, say: Callable[[str], object] = print
 ) -> None:
-    """Do a run; write its files to a folder, which is made.
+    """Do a run; write its files to a folder.
 
     Args:
         config: The run.
-        folder: Where.
+        folder: Where; made where it is missing.
         threads: How many play the games.
         say: Takes lines for people: those of ``value.jsonl``, and how far the games are.
+
+    Raises:
+        RunError: The folder holds something else than the beginnings of this run.
+        InUseError: Another run works in the folder.
+        OSError: It cannot be written to.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CONFIG_FILE, yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
-    commit, dirty = git_state()
-    write_json(
-        folder / VERSIONS_FILE,
-        {"git_commit": commit, "git_dirty": dirty, "packages": package_versions()},
-    )
     started = time.monotonic()
     lines: list[str] = []
 
     def log(row: dict[str, Any]) -> None:
         row["seconds"] = round(time.monotonic() - started, 1)
         lines.append(json.dumps(row))
-        write_text(folder / LOG_FILE, "".join(line + "\n" for line in lines))
+        write_text(folder / VALUE_FILE, "".join(line + "\n" for line in lines))
         say(lines[-1])
 
-    games = play_games(config, threads, say)
-    log(
-        {
-            "games": len(games),
-            "positions": int(games.draws.sum()),
-            "mean_score": round(float(games.scores.mean()), 2),
-            "wins": int(games.wins.sum()),
-        }
-    )
-    learner = ValueLearner(config, games)
-    while learner.done < learner.minibatches:
-        learner.learn()
-        if learner.done % config.report_every == 0 or learner.done == learner.minibatches:
-            log(learner.report())
-            learner.save(folder / POLICY_FILE)
+    with new_run(folder, dataclasses.asdict(config)):
+        games = play_games(config, threads, say)
+        log(
+            {
+                "games": len(games),
+                "positions": int(games.draws.sum()),
+                "mean_score": round(float(games.scores.mean()), 2),
+                "wins": int(games.wins.sum()),
+            }
+        )
+        learner = ValueLearner(config, games)
+        while learner.done < learner.minibatches:
+            learner.learn()
+            if learner.done % config.report_every == 0 or learner.done == learner.minibatches:
+                log(learner.report())
+                learner.save(folder / POLICY_FILE)

@@ -87,7 +87,7 @@ def play_deals(
         if not seats.size:
             return
         everywhere = seats.size == num_seats
-        seen = observation if everywhere else _rows(observation, seats)
+        seen = observation if everywhere else rows_of(observation, seats)
         legal = mask if everywhere else mask[seats]
         actions = np.argmax(mask, axis=1)  # idle seats: anything that is legal
         chosen = np.asarray(player.act(seats, seen, legal))
@@ -116,7 +116,13 @@ def play_deals(
             yield episode
 
 
-def _rows(observation: np.ndarray | dict[str, np.ndarray], seats: np.ndarray) -> object:
+def rows_of(observation: Any, seats: np.ndarray) -> Any:
+    """Return the observations of some seats: those rows of each array.
+
+    Args:
+        observation: An array (n, ...), or a dict of such arrays.
+        seats: int (k,), places in 0..n - 1.
+    """
     if isinstance(observation, dict):
         return {key: array[seats] for key, array in observation.items()}
     return observation[seats]
@@ -161,16 +167,4 @@ def playthrough_of(
     episode: Episode, player: Player, seed: int, extra: dict[str, Any] | None = None
 ) -> Playthrough:
     """Return a recorded episode as a playthrough, with further keys where there are any."""
-    return Playthrough.from_actions(
-        episode.actions,
-        deal=episode.deal,
-        player=player.name,
-        values=episode.values or None,
-        likeliest=episode.likeliest or None,
-        extra={
-            "settings": player.settings,
-            "seed": seed,
-            "truncated": episode.truncated,
-            **(extra or {}),
-        },
-    )
+    return episode.playthrough(player.name, player.settings, seed, extra)

@@ -49,6 +49,7 @@ from qv_env.suites import SUITE_SIZES, suite
 
 RESULTS = "results.jsonl"
 SUMMARY = "summary.json"  # written last: a folder that has it is whole
+EVALUATIONS = "evaluations.jsonl"  # in the folder of a training run
 
 _TYPES: dict[str, type] = {
     "player": str,
@@ -225,16 +226,17 @@ def row_playthrough(row: Mapping[str, Any]) -> Playthrough:
     """
     if not isinstance(row.get(ACTIONS), str):
         raise ResultsError(f"the game of {row['player']} on {row['code']} was not recorded")
-    game = Playthrough.from_actions(
-        decoded_actions(row[ACTIONS]),
-        deal=str(row["code"]),
-        player=str(row["player"]),
-        extra={
-            "settings": row["settings"],
-            "seed": int(row["seed"]),
-            "truncated": bool(row["truncated"]),
-        },
+    episode = Episode(
+        index=int(row["index"]),
+        deal=int(row["deal"]),
+        score=int(row["score"]),
+        won=bool(row["won"]),
+        foundation_cards=int(row["foundation_cards"]),
+        steps=int(row["steps"]),
+        truncated=bool(row["truncated"]),
+        actions=decoded_actions(row[ACTIONS]),
     )
+    game = episode.playthrough(str(row["player"]), row["settings"], int(row["seed"]))
     for key, value in (("score", game.score), ("won", game.won), ("steps", len(game.actions))):
         if row[key] != value:
             raise ResultsError(

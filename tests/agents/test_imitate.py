@@ -13,8 +13,9 @@ from agents.imitate import main
 from agents.networks.files import POLICY_FILE, load_policy
 from agents.networks.table import NetworkConfig
 from agents.players import make_player
-from agents.training.config import CONFIG_FILE, ConfigError, RunError, load_configs, parse_config
-from agents.training.imitation import LOG_FILE, ImitationConfig, imitate
+from agents.training.config import ConfigError, RunError, load_configs, parse_config
+from agents.training.folder import CONFIG_FILE, IMITATION_FILE
+from agents.training.imitation import ImitationConfig, imitate
 from agents.training.learner import Learner
 from qv_env import QuaranteVoleursVectorEnv
 from qv_env.deals import HELD_OUT_FROM
@@ -78,7 +79,7 @@ def test_what_a_run_leaves_behind(folder):
     settings = yaml.safe_load((place / CONFIG_FILE).read_text())
     assert settings["teacher"] == "greedy"
     assert settings["answers"] == 600
-    rows = [json.loads(line) for line in (place / LOG_FILE).read_text().splitlines()]
+    rows = [json.loads(line) for line in (place / IMITATION_FILE).read_text().splitlines()]
     assert [json.loads(line) for line in said] == rows
     assert len(rows) == 2
     assert rows[0]["answers"] >= 300

@@ -19,7 +19,7 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-import agents.training.run as run_module
+import agents.training.evaluation as evaluation_module
 from agents.networks.files import load_policy
 from agents.players import make_player
 from agents.train import main
@@ -516,7 +516,7 @@ def signals_at_evaluation(monkeypatch):
                 os.kill(os.getpid(), number)
             return play_deals(*arguments, **options)
 
-        monkeypatch.setattr(run_module, "play_deals", stopping)
+        monkeypatch.setattr(evaluation_module, "play_deals", stopping)
 
     return arm
 
@@ -659,24 +659,29 @@ def test_a_checkpoint_of_another_format_is_refused(copy):
     assert newest.exists()
 
 
-def test_a_failure_while_a_checkpoint_is_written_leaves_the_old_ones(tmp_path, whole, monkeypatch):
-    real_save, calls = torch.save, 0
+def test_a_full_disk_while_a_checkpoint_is_written_leaves_the_old_ones(
+    tmp_path, whole, monkeypatch, capsys
+):
+    write_bytes, calls = Path.write_bytes, 0
 
-    def failing(state, path):
+    def filling(path, data):
         nonlocal calls
-        calls += 1
-        if calls == 2:
-            Path(path).write_bytes(b"half of it")
-            raise OSError("the disk is full")
-        real_save(state, path)
+        calls += len(data) > 10_000  # a checkpoint, not one of the small files
+        if calls == 2 and len(data) > 10_000:
+            write_bytes(path, data[:5_000])
+            raise OSError(28, "No space left on device")
+        return write_bytes(path, data)
 
-    monkeypatch.setattr(torch, "save", failing)
-    with pytest.raises(OSError, match="the disk is full"):
-        train(tmp_path)
-    assert checkpoints(tmp_path) == ["checkpoint-000000000128.pt"]
+    monkeypatch.setattr(Path, "write_bytes", filling)
+    assert main([write_config(tmp_path), "--out", str(tmp_path)]) == 2
+    run = tmp_path / "seed-3"
+    named = f"'{run / 'checkpoints' / 'checkpoint-000000000256.pt'}'"
+    error = capsys.readouterr().err
+    assert error == f"agents.train: [Errno 28] No space left on device: {named}\n"
+    assert checkpoints(run) == ["checkpoint-000000000128.pt"]
     monkeypatch.undo()
-    train(tmp_path, resume=True)
-    assert_same_end(tmp_path, whole)
+    train(run, resume=True)
+    assert_same_end(run, whole)
 
 
 def test_resuming_forgets_evaluations_after_the_checkpoint(copy, whole):

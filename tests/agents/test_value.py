@@ -12,9 +12,9 @@ import yaml
 from agents.networks.files import POLICY_FILE, build_policy, load_policy, save_policy
 from agents.players import make_player
 from agents.players.plan import PlanPlayer
-from agents.training.config import CONFIG_FILE, ConfigError, load_configs
+from agents.training.config import ConfigError, load_configs
+from agents.training.folder import CONFIG_FILE, VALUE_FILE
 from agents.training.value import (
-    LOG_FILE,
     VARIANT,
     ValueConfig,
     ValueLearner,
@@ -138,7 +138,7 @@ def test_exploring_leaves_the_plan_players_way_and_costs_something(tmp_path):
 def test_what_a_run_leaves_behind(folder):
     place, said = folder
     assert yaml.safe_load((place / CONFIG_FILE).read_text())["explore"] == 0.3
-    rows = [json.loads(line) for line in (place / LOG_FILE).read_text().splitlines()]
+    rows = [json.loads(line) for line in (place / VALUE_FILE).read_text().splitlines()]
     assert [json.loads(line) for line in said] == rows
     assert rows[0]["games"] == 60
     assert 0 < rows[0]["positions"] <= 60 * STOCK_CARDS

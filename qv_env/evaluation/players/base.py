@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from qv_env.playthroughs.playthrough import Playthrough
+
 
 class Player:
     """A player of many games at once, one a seat.
@@ -140,3 +142,35 @@ class Episode:
     actions: list[int] = field(default_factory=list, repr=False)
     values: list[float] = field(default_factory=list, repr=False)
     likeliest: list[list[tuple[int, float]]] = field(default_factory=list, repr=False)
+
+    def playthrough(
+        self,
+        player: str,
+        settings: Mapping[str, Any],
+        seed: int,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Playthrough:
+        """Return the recorded game as a playthrough, replayed by the rules.
+
+        Args:
+            player: What the file calls the player.
+            settings: How it plays.
+            seed: The seed that was played with.
+            extra: Further keys of the file.
+
+        Raises:
+            PlaythroughError: The rules refuse an action.
+        """
+        return Playthrough.from_actions(
+            self.actions,
+            deal=self.deal,
+            player=player,
+            values=self.values or None,
+            likeliest=self.likeliest or None,
+            extra={
+                "settings": settings,
+                "seed": seed,
+                "truncated": self.truncated,
+                **(extra or {}),
+            },
+        )

@@ -17,6 +17,8 @@ from typing import Any
 
 from qv_env.evaluation.players.base import Player
 
+POLICY_FILE = "policy.safetensors"  # in the folder of a training run
+
 
 @dataclass(frozen=True)
 class PlayerSpec:
@@ -58,7 +60,7 @@ class PlayerSpec:
         """
         found = {}
         for text in (self.path, *self.options.values()):
-            for file in (Path(text), Path(text, "policy.safetensors")):
+            for file in (Path(text), Path(text, POLICY_FILE)):
                 if text and file.is_file():
                     found[file.as_posix()] = hashlib.sha256(file.read_bytes()).hexdigest()
         return found

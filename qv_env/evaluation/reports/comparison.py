@@ -28,7 +28,13 @@ from qv_env.evaluation.reports.plots import (
     score_plot,
 )
 from qv_env.evaluation.reports.tables import deals_text, interval_text, p_text, table_cells
-from qv_env.evaluation.results import ACTIONS, ResultsError, information_text, row_playthrough
+from qv_env.evaluation.results import (
+    ACTIONS,
+    EVALUATIONS,
+    ResultsError,
+    information_text,
+    row_playthrough,
+)
 from qv_env.evaluation.stats import CONFIDENCE, Interval, mean_interval
 
 COMPARISON = "comparison.json"
@@ -272,11 +278,11 @@ def read_runs(paths: Sequence[str | Path]) -> list[list[dict[str, Any]]]:
     """
     runs = []
     for path in map(Path, paths):
-        files = [path / "evaluations.jsonl"]
+        files = [path / EVALUATIONS]
         if not files[0].is_file():
-            files = sorted(path.glob("*/evaluations.jsonl"))
+            files = sorted(path.glob(f"*/{EVALUATIONS}"))
         if not files:
-            raise ResultsError(f"{path} holds no evaluations.jsonl, nor does a folder in it")
+            raise ResultsError(f"{path} holds no {EVALUATIONS}, nor does a folder in it")
         for file in files:
             run = []
             lines = file.read_text(encoding="utf-8").splitlines()
