@@ -17,6 +17,7 @@ from qv_env.deals import deck_of
 from qv_env.playthroughs.playthrough import PlaythroughError, read_playthrough
 from qv_env.playthroughs.record import RecordPlaythrough, RecordPlaythroughVector, deck_of_start
 from qv_env.rules import new_game
+from tests.helpers.kills import forks, run_killed
 
 ID = "qv_env:QuaranteVoleurs-v0"
 
@@ -281,3 +282,40 @@ def test_notes_of_a_wrong_size(tmp_path):
     env = RecordPlaythroughVector(gym.make_vec(ID, num_envs=2), tmp_path)
     with pytest.raises(ValueError, match="values has 1 entries for 2 games"):
         env.note(values=[1.0])
+
+
+# ----------------------------------------------------------------------------------------- kills
+
+RECORDING = """
+import gymnasium as gym
+from qv_env.playthroughs.record import RecordPlaythrough
+
+gym.make("qv_env:QuaranteVoleurs-v0").reset()  # loads what is compiled, once for all sessions
+
+def session(folder, k):
+    env = RecordPlaythrough(gym.make("qv_env:QuaranteVoleurs-v0", max_episode_steps=3), folder,
+                            player=str(k))
+    env.reset(seed=k)
+    for _ in range(4):
+        for _ in range(3):
+            env.step(0)
+        print(k, flush=True)  # another game is kept
+        env.reset()
+"""
+
+
+@forks
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_recorders_lose_and_double_no_game(tmp_path, seed):
+    told = run_killed(RECORDING, tmp_path, seed, kills=12, moments=30)
+    games = [read_playthrough(path) for path in files(tmp_path)]  # and nothing else lies there
+    assert [path.name for path in files(tmp_path)] == [
+        f"game-{k:06d}.json" for k in range(1, len(games) + 1)
+    ]
+    early = 0
+    for k in range(13):
+        episodes = [game.extra["episode"] for game in games if game.player == str(k)]
+        assert episodes == list(range(1, len(episodes) + 1))
+        assert len(episodes) - told.count(str(k)) in ((0, 1) if k < 12 else (0,))
+        early += len(episodes) < 4
+    assert early >= 6

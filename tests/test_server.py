@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import re
 import signal
@@ -24,6 +25,7 @@ from qv_env.play.game import GAME_WON, NO_DOUBLE_CLICKS, Game
 from qv_env.play.server import MAX_BODY, PlayError, Table, create_app, default_store
 from qv_env.playthroughs.playthrough import Playthrough, read_playthrough
 from qv_env.rules import REFUSALS
+from tests.helpers.kills import forks, run_killed
 
 WON = read_playthrough(Path(__file__).parent / "data" / "won.json")
 PORT = 8104
@@ -874,3 +876,64 @@ def test_a_real_server_says_what_keeps_it_from_serving(served, store, tmp_path):
 def test_what_is_no_port():
     with pytest.raises(PlayError, match=r"port 65536 of 127\.0\.0\.1 cannot be used"):
         module.serve(port=65536)
+
+
+# ----------------------------------------------------------------------------------------- kills
+
+PLAYING = """
+import json
+import random
+from starlette.testclient import TestClient
+from qv_env.deals import deal_code
+from qv_env.play.game import Game
+from qv_env.play.server import create_app
+
+ORIGIN = "http://127.0.0.1:8104"
+Game(0).tap("stock")  # loads what is compiled, once for all sessions
+
+def session(folder, k):
+    app = create_app(folder / "store", 8104, None if k else 0)
+    client = TestClient(app, base_url=ORIGIN, headers={"Origin": ORIGIN})
+    chance = random.Random(k)
+
+    def told(view):
+        print(json.dumps([k, view["version"], view["deal"], view["moves"]]), flush=True)
+        return view["version"]
+
+    version = told(client.get("/api/table").json())
+    for n in range(6):
+        if chance.random() < 0.4:
+            body, verb = {"deal": deal_code(100 * k + n + 1)}, "new"
+        else:
+            body, verb = {"pile": "stock"}, "tap"
+        answer = client.post(f"/api/{verb}", json={"version": version, **body})
+        assert answer.status_code == 200, answer.text
+        version = told(answer.json()["table"])
+    app.state.table.close()
+"""
+
+
+@forks
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_servers_lose_and_double_no_game(tmp_path, seed):
+    told = [json.loads(line) for line in run_killed(PLAYING, tmp_path, seed, kills=9, moments=45)]
+    moves: dict[str, int] = {}
+    for before, now in itertools.pairwise(told):
+        _, version, deal, made = before
+        if now[0] == before[0]:  # of one session
+            assert now[1] == version + 1
+        else:  # what was asked for when the kill came was done, or it was not
+            assert now[1] - version in (0, 1)
+            if now[1] == version:
+                assert now[2:] == [deal, made]
+        moves[deal] = max(moves.get(deal, 0), made)
+        moves[now[2]] = max(moves.get(now[2], 0), now[3])
+    (_, _, last, _) = told[-1]
+    games = {game.deal: game.extra["moves"] for game in kept(tmp_path / "store")}
+    assert len(games) == len(kept(tmp_path / "store"))
+    moved = {deal: count for deal, count in moves.items() if count and deal != last}
+    for deal, count in moved.items():
+        assert games[deal] - count in (0, 1)
+    assert set(games) - {last} >= set(moved)
+    assert len(moved) >= 4
+    assert {path.name for path in (tmp_path / "store").iterdir()} == {"table.json", "playthroughs"}

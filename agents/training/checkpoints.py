@@ -53,7 +53,7 @@ class Checkpoints:
         """
         for path in self._files():
             try:
-                state = _read(path)
+                state = read_checkpoint(path)
             except DamagedError as error:
                 self._say(f"{path.name} cannot be read ({error}); trying an older one")
                 path.rename(path.with_suffix(_DAMAGED))
@@ -87,8 +87,11 @@ class Checkpoints:
             old.unlink()
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """The state of a file, with its version.
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return the state of a file, with its version.
+
+    Args:
+        path: The file.
 
     Raises:
         DamagedError: The file is not what a run wrote.

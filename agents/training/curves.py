@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import SummaryWriter
 
-from qv_env.files import write_bytes
-from qv_env.folders import sweep
+_FILES = "events.out.tfevents.*"
 
 
 class Curves:
     """The event files of a run, in a folder of their own.
 
-    Points after the steps that the run goes on from are removed: they will come again. So a run
-    that was killed draws the curves of one that was not, as long as :meth:`flush` is called before
-    each state that it may go on from is kept.
+    A run that goes on from a checkpoint will come again to what it added after it. That is cut off
+    first, so that a run that was killed draws the same curves as one that was not.
 
     Args:
         folder: The folder; made where it is missing.
-        steps: The environment steps that the run goes on from; 0 for a new one.
+        sizes: What :meth:`sizes` returned when the checkpoint was written; {} where there is no
+            checkpoint, None (nothing is cut) where it does not say.
 
     Raises:
-        OSError: A file cannot be read or written.
+        OSError: A file cannot be cut.
     """
 
-    def __init__(self, folder: Path, steps: int) -> None:
-        if folder.is_dir():
-            sweep(folder)
-            for path in sorted(folder.glob("events.out.tfevents.*")):
-                _cut(path, steps)
+    def __init__(self, folder: Path, sizes: Mapping[str, int] | None) -> None:
+        self._folder = folder
+        for path in [] if sizes is None else list(folder.glob(_FILES)):
+            if path.name in sizes:
+                os.truncate(path, min(sizes[path.name], path.stat().st_size))
+            else:
+                path.unlink()
         self._writer = SummaryWriter(str(folder))
 
     def add(self, values: Mapping[str, float], steps: int) -> None:
@@ -47,21 +45,11 @@ class Curves:
         for name in sorted(values):
             self._writer.add_scalar(name, values[name], steps)
 
-    def flush(self) -> None:
-        """Write what was added, so that a kill does not lose it."""
+    def sizes(self) -> dict[str, int]:
+        """Write what was added so far; return how large each file is now, in bytes, by its name."""
         self._writer.flush()
+        return {path.name: path.stat().st_size for path in self._folder.glob(_FILES)}
 
     def close(self) -> None:
         """Write what was added; nothing is added any more."""
         self._writer.close()
-
-
-def _cut(path: Path, steps: int) -> None:
-    """Leave out of an event file what came after some steps, and what a kill left half written."""
-    kept = io.BytesIO()
-    records = RecordWriter(kept)
-    for record in RawEventFileLoader(str(path)).Load():
-        if Event.FromString(record).step <= steps:
-            records.write(record)
-    if kept.tell() < path.stat().st_size:
-        write_bytes(path, kept.getbuffer())

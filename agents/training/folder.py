@@ -78,7 +78,11 @@ def new_run(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def begin(folder: Path, config: Mapping[str, Any]) -> None:
-    """Make a folder a run's: write its config, and then what it is made with."""
+    """Make a folder a run's: write its config, and then what it is made with.
+
+    The folder is made where it is missing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / CONFIG_FILE, yaml.safe_dump(dict(config), sort_keys=False))
     write_versions(folder)
 

@@ -104,6 +104,7 @@ class Run:
         self._next_evaluation = config.evaluation.every
         self._next_checkpoint = config.checkpoint.every
         self._next_recording = config.record.every
+        self._curve_sizes: dict[str, int] | None = {}
         if checkpoint is not None:
             self._restore(checkpoint)
         if resume:
@@ -114,9 +115,9 @@ class Run:
         self._write_evaluations()
 
     def _write_checkpoint(self) -> None:
-        self._curves.flush()  # what is in the checkpoint will not come again
         state = {
             "learner": self.learner.state(),
+            "curves": self._curves.sizes(),
             "evaluations": self.evaluations,
             "seconds": self._seconds(),
             "next_evaluation": self._next_evaluation,
@@ -132,6 +133,7 @@ class Run:
         self._next_evaluation = checkpoint["next_evaluation"]
         self._next_checkpoint = checkpoint["next_checkpoint"]
         self._next_recording = checkpoint["next_recording"]
+        self._curve_sizes = checkpoint.get("curves")  # older ones do not say
         self._say(f"resumed at {self.learner.steps:,} steps")
 
     def _seconds(self) -> float:
@@ -149,7 +151,7 @@ class Run:
             KeyboardInterrupt: It came twice.
         """
         self._started = time.monotonic()
-        self._curves = Curves(self.folder / TENSORBOARD, self.learner.steps)
+        self._curves = Curves(self.folder / TENSORBOARD, self._curve_sizes)
         bar = Progress(
             TextColumn("[progress.description]{task.description}"),
             BarColumn(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -14,12 +15,15 @@ from agents.networks.files import POLICY_FILE, load_policy
 from agents.networks.table import NetworkConfig
 from agents.players import make_player
 from agents.training.config import ConfigError, RunError, load_configs, parse_config
-from agents.training.folder import CONFIG_FILE, IMITATION_FILE
+from agents.training.folder import CONFIG_FILE, IMITATION_FILE, begin
 from agents.training.imitation import ImitationConfig, imitate
 from agents.training.learner import Learner
 from qv_env import QuaranteVoleursVectorEnv
 from qv_env.deals import HELD_OUT_FROM
 from qv_env.evaluation.players.greedy import GreedyPlayer
+from qv_env.files import InUseError, held, is_temporary
+from tests.helpers.kills import forks, run_killed
+from tests.marks import holds_folders
 
 SIZES = {"card": 8, "hidden": 24, "column": 16, "context": 24, "pair": 12}
 TINY = {
@@ -230,3 +234,80 @@ def test_the_projects_config_is_one():
         (only,) = load_configs(ImitationConfig, path, [])
         assert only.env.memory
         assert isinstance(only.network, NetworkConfig)
+
+
+# ----------------------------------------------------------------------------------------- kills
+
+IMITATING = """
+import torch
+from agents.imitate import main
+
+def session(folder, k):
+    torch.set_num_threads(1)
+    status = main([str(folder / "tiny.yaml"), "--out", str(folder)])
+    print(f"status {status}", flush=True)
+"""
+
+
+@holds_folders
+def test_a_run_begins_where_no_other_does_nor_has(tmp_path):
+    made = config(tmp_path)
+    run = tmp_path / "run"
+    said = []
+    run.mkdir()
+    with held(run), pytest.raises(InUseError, match="run is in use by another process"):
+        imitate(made, run, said.append)
+    assert list(run.iterdir()) == []
+    begin(run, dataclasses.asdict(made))  # as far as a run that was killed soon
+    (run / "versions.json").unlink()
+    imitate(made, run, said.append)
+    files = {path: path.read_bytes() for path in run.iterdir()}
+    with pytest.raises(RunError, match="run holds files already; --out names another"):
+        imitate(made, run, said.append)
+    assert {path: path.read_bytes() for path in run.iterdir()} == files
+
+
+def test_only_the_same_run_begins_anew(tmp_path):
+    run = tmp_path / "run"
+    begin(run, dataclasses.asdict(config(tmp_path, "seed=1")))
+    before = (run / CONFIG_FILE).read_bytes()
+    with pytest.raises(RunError, match="holds files already"):
+        imitate(config(tmp_path), run, str)
+    assert (run / CONFIG_FILE).read_bytes() == before
+
+
+@forks
+@pytest.mark.parametrize(("seed", "moments"), [(0, 12), (1, 60)])
+def test_a_killed_run_begins_anew_or_is_kept(tmp_path, seed, moments):
+    """Until there is a first report a run can begin again; after it, what was learnt stays."""
+    policies, whole, out = [], tmp_path / "whole", tmp_path / "out"
+
+    def keep(line):
+        if (whole / POLICY_FILE).exists():
+            policies.append((whole / POLICY_FILE).read_bytes())
+
+    imitate(config(tmp_path), whole, keep)
+    out.mkdir()
+    (tmp_path / "tiny.yaml").rename(out / "tiny.yaml")
+    told = run_killed(IMITATING, out, seed, kills=3, moments=moments)
+    run = out / "seed-0"
+    last, rows = told[-1], logged(run)
+    assert rows == logged(whole)[: len(rows)]
+    if last == "status 0":
+        assert rows == logged(whole)
+        assert (run / POLICY_FILE).read_bytes() == policies[-1]
+    else:
+        assert last == "status 2"
+        assert rows
+        if (run / POLICY_FILE).exists():
+            assert (run / POLICY_FILE).read_bytes() in policies
+    assert not [path for path in out.rglob("*") if is_temporary(path.name)]
+    assert last == ("status 0" if moments < 20 else "status 2")
+
+
+def logged(folder):
+    """The rows of a run's log, without the clock."""
+    rows = [json.loads(line) for line in (folder / IMITATION_FILE).read_text().splitlines()]
+    for row in rows:
+        del row["seconds"]
+    return rows

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from importlib.resources import files
 
 import pytest
 
 from agents.label import main
+from agents.search import labels
 from agents.search.labels import POSITIONS, effort_text, label_deal, label_suite, result_rows
 from qv_env import suite
 from qv_env.evaluation.results import parse_row, row_line, row_playthrough
+from qv_env.files import InUseError
 from qv_env.suites import LABELLED, difficulty, parse_records
+from tests.helpers.kills import ROOT, forks, run_killed
+from tests.marks import holds_folders
 
 FEW = 3_000  # positions: a short look, and the first beam
 
@@ -36,8 +43,8 @@ def test_the_data_files_say_what_they_were_made_with(name):
 
 def test_a_killed_run_goes_on_to_the_same_file(tmp_path):
     whole, other = tmp_path / "whole.csv", tmp_path / "other.csv"
-    labels = label(whole, 4)
-    assert [one.index for one in labels] == [0, 1, 2, 3]
+    found = label(whole, 4)
+    assert [one.index for one in found] == [0, 1, 2, 3]
     records = parse_records(whole.read_text())
     assert [record.deal for record in records] == suite("dev-200")[:4].tolist()
     assert [record.verdict for record in records] == ["given up", "given up", "won", "won"]
@@ -79,6 +86,90 @@ def test_another_effort_does_not_go_on(tmp_path):
     part.write_text("\n".join([content[0], json.dumps(row), ""]))
     with pytest.raises(ValueError, match="line 2"):
         label(out, 3)
+
+
+@holds_folders
+def test_one_file_is_labelled_by_one_process(tmp_path):
+    out = tmp_path / "labels.csv"
+    running = label_suite("dev-200", out, FEW, 0, 1, 2)
+    next(running)
+    with pytest.raises(InUseError, match=r"labels\.csv\.part is in use by another process"):
+        label(out, 2)
+    label(tmp_path / "others.csv", 1)  # beside it there is room
+    assert len(list(running)) == 1
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["labels.csv", "others.csv"]
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path):
+    part = tmp_path / "labels.csv.part"
+    for content in (b"mine", b"mine\n", b"mine\nand mine"):
+        part.write_bytes(content)
+        with pytest.raises(ValueError, match="was made otherwise: 'mine'"):
+            label(tmp_path / "labels.csv", 1)
+        assert part.read_bytes() == content
+
+
+LABELLING = """
+import sys
+from agents.search import labels
+from tests.helpers.kills import MOMENT
+
+append = labels.append
+
+def torn(file, data):
+    for part in (data[:40], data[40:]):
+        sys.audit(MOMENT, file.name)
+        append(file, part)
+
+labels.append = torn
+labels.label_deal((0, 0), 100, 0)  # loads what is compiled, once for all sessions
+
+def session(folder, k):
+    sys.audit(MOMENT, folder)
+    list(labels.label_suite("dev-200", folder / "labels.csv", 3_000, 0, 1, 4))
+"""
+
+
+@forks
+def test_killed_labelling_ends_with_the_same_file(tmp_path):
+    label(tmp_path / "whole.csv", 4)
+    (tmp_path / "out").mkdir()
+    run_killed(LABELLING, tmp_path / "out", 0, kills=10, moments=20)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["labels.csv"]
+    same = (tmp_path / "out" / "labels.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert same
+
+
+def worker_begins():
+    print("a worker", flush=True)
+    labels._end_with_parent()
+
+
+WORKING = """
+import sys
+from pathlib import Path
+from agents.search import labels
+from tests.agents.test_label import worker_begins
+
+labels._end_with_parent = worker_begins
+if __name__ == "__main__":
+    list(labels.label_suite("dev-200", Path(sys.argv[1]), 10**9, 0, 2))
+"""
+
+
+@holds_folders
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_the_program_whatever_ends_it(tmp_path, number):
+    run = subprocess.Popen(
+        [sys.executable, "-c", WORKING, str(tmp_path / "labels.csv")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,  # which the workers have as well: it ends with the last of them
+        text=True,
+    )
+    assert [run.stdout.readline() for _ in range(2)] == ["a worker\n"] * 2
+    run.send_signal(number)
+    assert run.communicate() == ("", None)
+    assert run.returncode == -number
 
 
 def test_rows_for_a_scoreboard():

@@ -23,11 +23,14 @@ import agents.training.evaluation as evaluation_module
 from agents.networks.files import load_policy
 from agents.players import make_player
 from agents.train import main
+from agents.training.checkpoints import DamagedError, read_checkpoint
 from agents.training.config import RunError, load_config, parse_config
 from agents.training.learner import Learner
 from agents.training.run import Interrupted, Run
 from qv_env import suite
 from qv_env.evaluation.play import play_deals
+from qv_env.files import is_temporary
+from tests.helpers.kills import forks, run_killed
 from tests.marks import holds_folders
 from tests.same import assert_same
 
@@ -58,7 +61,7 @@ def settings(**changes):
     """TINY with changes; those to a section's keys are merged into it."""
     merged = dict(TINY)
     for key, value in changes.items():
-        merged[key] = {**merged[key], **value} if isinstance(value, dict) else value
+        merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
     return merged
 
 
@@ -123,6 +126,18 @@ def assert_same_end(folder, other):
     for end in ends:
         del end["seconds"], end["evaluation"]["seconds"]
     assert ends[0] == ends[1]
+    assert curves(folder) == curves(other)
+
+
+def curves(folder):
+    """The points of TensorBoard's curves, those of the clock without their values."""
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    points = {}
+    for tag in events.Tags()["scalars"]:
+        values = [(e.step, tag.startswith("time/") or e.value) for e in events.Scalars(tag)]
+        points[tag] = sorted(values)  # of runs begun within a second, files may change places
+    return points
 
 
 @pytest.fixture(scope="module")
@@ -408,6 +423,45 @@ def test_there_must_be_something_to_resume(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_run_that_was_killed_in_its_first_moments_begins(tmp_path, whole, capsys):
+    out = tmp_path / "out"
+    run = out / "seed-3"
+    (run / "checkpoints").mkdir(parents=True)  # no config yet: the folder is unused
+    (run / "checkpoints" / ".0123456789abcdef.tmp").write_bytes(b"half")
+    assert main([write_config(tmp_path), "--out", str(out)]) == 0
+    assert not list(run.rglob("*.tmp"))
+    assert_same_end(run, whole)
+    # The config and nothing else: a run, which goes on from its beginning.
+    shutil.rmtree(run)
+    run.mkdir()
+    shutil.copy(whole / "config.yaml", run)
+    (run / ".0123456789abcdef.tmp").write_bytes(b"half")
+    assert main([write_config(tmp_path), "--out", str(out)]) == 2
+    assert "--resume goes on" in capsys.readouterr().err
+    assert main([write_config(tmp_path), "--out", str(out), "--resume"]) == 0
+    assert not list(run.rglob("*.tmp"))
+    assert_same_end(run, whole)
+
+
+def test_the_config_is_the_first_file_of_a_run(tmp_path, monkeypatch):
+    order, replace = [], os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (order.append(Path(b).name), replace(a, b)))
+    Run(tiny(), tmp_path, resume=False)
+    assert order == ["config.yaml", "versions.json", "evaluations.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("", "is no config of a run"), ("- 1", "is no config of a run"), ("a: [", "not YAML"),
+     ("seed: 3", "says checkpoint: None, this run"), ("1: 2", "says 1: None")],
+)  # fmt: skip
+def test_a_folder_with_a_spoilt_config_is_not_resumed(copy, content, message):
+    (copy / "config.yaml").write_text(content)
+    with pytest.raises(RunError, match=message):
+        Run(tiny(), copy, resume=True)
+    assert checkpoints(copy) == [f"checkpoint-{steps:012d}.pt" for steps in (256, 320)]
+
+
 @pytest.mark.parametrize(
     ("override", "key"), [("ppo.gamma=0.5", "ppo"), ("total_steps=999", "total_steps")]
 )
@@ -645,10 +699,84 @@ def test_a_damaged_checkpoint_does_not_push_out_new_ones(copy, whole):
 def test_where_no_checkpoint_can_be_read_nothing_starts_anew(copy):
     for file in (copy / "checkpoints").iterdir():
         _halve(file)
-    rows = (copy / "evaluations.jsonl").read_text()
-    with pytest.raises(RunError, match=r"no checkpoint of .*seed-3 can be read"):
-        Run(tiny(), copy, resume=True)
-    assert (copy / "evaluations.jsonl").read_text() == rows
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    for _ in range(3):
+        with pytest.raises(RunError, match=r"no checkpoint of .*seed-3 can be read"):
+            Run(tiny(), copy, resume=True)
+        after = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+        assert sorted(after.values()) == sorted(before.values())
+        assert checkpoints(copy) == [f"checkpoint-{k:012d}.unreadable" for k in (256, 320)]
+
+
+def _too_many_files(monkeypatch):
+    read = Path.read_bytes
+
+    def failing(path):
+        if path.suffix == ".pt":
+            raise OSError(24, "Too many open files", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", failing)
+
+
+def _raising(error):
+    def load(*arguments, **options):
+        raise error
+
+    return lambda monkeypatch: monkeypatch.setattr(torch, "load", load)
+
+
+SHORTAGES = {
+    "files": (_too_many_files, "[Errno 24] Too many open files: "),
+    "memory": (_raising(MemoryError()), "cannot be loaded: out of memory"),
+    "memory of torch": (
+        _raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")),
+        "is whole, but cannot be loaded: RuntimeError: DefaultCPUAllocator",
+    ),
+    "sources": (
+        _raising(ModuleNotFoundError("No module named 'agents.old'")),
+        "is whole, but cannot be loaded: ModuleNotFoundError: No module named 'agents.old'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("shortage", "message"), SHORTAGES.values(), ids=SHORTAGES)
+def test_a_checkpoint_is_not_damaged_because_something_is_short(
+    copy, whole, tmp_path, monkeypatch, capsys, shortage, message
+):
+    arguments = [write_config(tmp_path), "--out", str(tmp_path), "--resume"]
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    shortage(monkeypatch)
+    assert main(arguments) == 2
+    monkeypatch.undo()
+    error = capsys.readouterr().err
+    assert message in error
+    assert "checkpoint-000000000320.pt" in error
+    assert before == {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    assert main(arguments) == 0
+    assert_same_end(copy, whole)
+
+
+def test_every_damage_to_a_checkpoint_is_seen_or_harmless(copy):
+    """Bytes that are changed, cut off or added: the state is refused, or what it was."""
+    newest = copy / "checkpoints" / "checkpoint-000000000320.pt"
+    content, right = newest.read_bytes(), final_state(copy)
+    chance = random.Random(0)
+    refused = 0
+    # Half of the places in the archive's directory, at the end.
+    places = [chance.randrange(len(content) - 4000 * (k % 2), len(content)) if k % 2
+              else chance.randrange(len(content)) for k in range(60)]  # fmt: skip
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << chance.randrange(8)
+        newest.write_bytes(damaged)
+        try:
+            state = read_checkpoint(newest)
+        except DamagedError:
+            refused += 1
+        else:
+            assert_same(plain(state["learner"]), right)
+    assert refused >= 30
 
 
 def test_a_checkpoint_of_another_format_is_refused(copy):
@@ -693,3 +821,36 @@ def test_resuming_forgets_evaluations_after_the_checkpoint(copy, whole):
     assert_same_end(copy, whole)
     results = json.loads((copy / "results.json").read_text())
     assert results["seconds"] >= run.evaluations[1]["seconds"]  # the clock went on, too
+
+
+# ----------------------------------------------------------------------------------------- kills
+
+TRAINING = """
+import torch
+from agents.train import main
+
+def session(folder, k):
+    torch.set_num_threads(1)
+    begun = (folder / "seed-3" / "config.yaml").exists()
+    arguments = [str(folder / "tiny.yaml"), "--out", str(folder), "--quiet"]
+    assert main([*arguments, "--resume"] if begun else arguments) == 0
+"""
+
+
+@forks
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_killed_training_ends_as_if_nothing_had_been(tmp_path, whole, seed):
+    record = {"record": {"every": 128, "deals": 2}}
+    train(tmp_path / "whole", **record)
+    out = tmp_path / "out"
+    write_config(out, record=record["record"])
+    run_killed(TRAINING, out, seed, kills=4, moments=160)
+    run = out / "seed-3"
+    assert_same_end(run, tmp_path / "whole")
+    names = [path.name for path in sorted((tmp_path / "whole" / "playthroughs").iterdir())]
+    assert [path.name for path in sorted((run / "playthroughs").iterdir())] == names
+    for name in names:
+        one, other = (folder / "playthroughs" / name for folder in (run, tmp_path / "whole"))
+        assert one.read_bytes() == other.read_bytes()
+    assert not [path for path in out.rglob("*") if is_temporary(path.name)]
+    assert checkpoints(run) == checkpoints(whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -12,8 +13,8 @@ import yaml
 from agents.networks.files import POLICY_FILE, build_policy, load_policy, save_policy
 from agents.players import make_player
 from agents.players.plan import PlanPlayer
-from agents.training.config import ConfigError, load_configs
-from agents.training.folder import CONFIG_FILE, VALUE_FILE
+from agents.training.config import ConfigError, RunError, load_configs
+from agents.training.folder import CONFIG_FILE, VALUE_FILE, begin
 from agents.training.value import (
     VARIANT,
     ValueConfig,
@@ -26,7 +27,10 @@ from qv_env import deck_of
 from qv_env.actions import DRAW
 from qv_env.deals import HELD_OUT_FROM
 from qv_env.evaluation.play import play_deals
+from qv_env.files import InUseError, held, is_temporary
 from qv_env.rules import STOCK_CARDS, is_won, new_game, play, refusal
+from tests.helpers.kills import forks, run_killed
+from tests.marks import holds_folders
 
 SIZES = {"card": 8, "hidden": 24, "column": 16, "context": 24, "pair": 12}
 TINY = {
@@ -259,3 +263,80 @@ def test_the_program(tmp_path, capsys):
 def test_the_committed_config_is_one():
     (only,) = load_configs(ValueConfig, "configs/value/plan.yaml", ["initial_policy=null"])
     assert only.name == "value"
+
+
+# ----------------------------------------------------------------------------------------- kills
+
+LEARNING = """
+import torch
+from agents.value import main
+
+def session(folder, k):
+    torch.set_num_threads(1)
+    status = main([str(folder / "tiny.yaml"), "--out", str(folder), "--threads", "1"])
+    print(f"status {status}", flush=True)
+"""
+
+
+@holds_folders
+def test_a_run_begins_where_no_other_does_nor_has(tmp_path):
+    made = config(tmp_path)
+    run = tmp_path / "run"
+    said = []
+    run.mkdir()
+    with held(run), pytest.raises(InUseError, match="run is in use by another process"):
+        learn_values(made, run, 1, said.append)
+    assert list(run.iterdir()) == []
+    begin(run, dataclasses.asdict(made))  # as far as a run that was killed soon
+    (run / "versions.json").unlink()
+    learn_values(made, run, 1, said.append)
+    files = {path: path.read_bytes() for path in run.iterdir()}
+    with pytest.raises(RunError, match="run holds files already; --out names another"):
+        learn_values(made, run, 1, said.append)
+    assert {path: path.read_bytes() for path in run.iterdir()} == files
+
+
+def test_only_the_same_run_begins_anew(tmp_path):
+    run = tmp_path / "run"
+    begin(run, dataclasses.asdict(config(tmp_path, "seed=1")))
+    before = (run / CONFIG_FILE).read_bytes()
+    with pytest.raises(RunError, match="holds files already"):
+        learn_values(config(tmp_path), run, 1, str)
+    assert (run / CONFIG_FILE).read_bytes() == before
+
+
+@forks
+@pytest.mark.parametrize(("seed", "moments"), [(0, 12), (1, 60)])
+def test_a_killed_run_begins_anew_or_is_kept(tmp_path, seed, moments):
+    """Until there is a first report a run can begin again; after it, what was learnt stays."""
+    policies, whole, out = [], tmp_path / "whole", tmp_path / "out"
+
+    def keep(line):
+        if (whole / POLICY_FILE).exists():
+            policies.append((whole / POLICY_FILE).read_bytes())
+
+    learn_values(config(tmp_path), whole, 1, keep)
+    out.mkdir()
+    (tmp_path / "tiny.yaml").rename(out / "tiny.yaml")
+    told = run_killed(LEARNING, out, seed, kills=3, moments=moments)
+    run = out / "seed-0"
+    last, rows = told[-1], logged(run)
+    assert rows == logged(whole)[: len(rows)]
+    if last == "status 0":
+        assert rows == logged(whole)
+        assert (run / POLICY_FILE).read_bytes() == policies[-1]
+    else:
+        assert last == "status 2"
+        assert rows
+        if (run / POLICY_FILE).exists():
+            assert (run / POLICY_FILE).read_bytes() in policies
+    assert not [path for path in out.rglob("*") if is_temporary(path.name)]
+    assert last == ("status 0" if moments < 20 else "status 2")
+
+
+def logged(folder):
+    """The rows of a run's log, without the clock."""
+    rows = [json.loads(line) for line in (folder / VALUE_FILE).read_text().splitlines()]
+    for row in rows:
+        del row["seconds"]
+    return rows
