@@ -28,11 +28,12 @@ class Curves:
 
     def __init__(self, folder: Path, sizes: Mapping[str, int] | None) -> None:
         self._folder = folder
-        for path in [] if sizes is None else list(folder.glob(_FILES)):
-            if path.name in sizes:
-                os.truncate(path, min(sizes[path.name], path.stat().st_size))
-            else:
-                path.unlink()
+        if sizes is not None:
+            for path in list(folder.glob(_FILES)):
+                if path.name in sizes:
+                    os.truncate(path, min(sizes[path.name], path.stat().st_size))
+                else:
+                    path.unlink()
         self._writer = SummaryWriter(str(folder))
 
     def add(self, values: Mapping[str, float], steps: int) -> None:

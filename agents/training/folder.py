@@ -12,7 +12,7 @@ import yaml
 from agents.training.config import RunError
 from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.files import write_json, write_text
-from qv_env.folders import is_unused, taken
+from qv_env.folders import is_unused, sweep, taken
 
 CONFIG_FILE = "config.yaml"  # makes a folder a run's, and is written first
 VERSIONS_FILE = "versions.json"
@@ -41,10 +41,11 @@ def check_unused(folder: Path, what_to_do: str) -> None:
 
 
 def check_new(folder: Path, config: Mapping[str, Any]) -> None:
-    """See that a run which cannot be resumed may begin in a folder.
+    """See that a run which cannot be resumed may begin in a folder, and sweep it.
 
     It may where the folder is unused, or holds the same run as far as it comes without having
-    learnt anything: its config and its versions.
+    learnt anything: its config and its versions. Where it may not, nobody holds the folder again,
+    so that what a kill left there is swept now.
 
     Args:
         folder: The folder, which may be missing.
@@ -53,6 +54,7 @@ def check_new(folder: Path, config: Mapping[str, Any]) -> None:
     Raises:
         RunError: Something else lies there.
     """
+    sweep(folder)
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     begun = CONFIG_FILE in names and names <= {CONFIG_FILE, VERSIONS_FILE}
     if not begun or differing_key(folder, config) is not None:
@@ -118,7 +120,8 @@ def differing_key(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, An
         raise RunError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(before, dict):
         raise RunError(f"{path} is no config of a run")
-    for key in sorted({*map(str, before), *config}):
+    before = {str(key): value for key, value in before.items()}
+    for key in sorted({*before, *config}):
         if before.get(key) != config.get(key):
             return key, before.get(key), config.get(key)
     return None

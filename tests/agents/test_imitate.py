@@ -287,6 +287,7 @@ def test_a_killed_run_begins_anew_or_is_kept(tmp_path, seed, moments):
             policies.append((whole / POLICY_FILE).read_bytes())
 
     imitate(config(tmp_path), whole, keep)
+    keep("")
     out.mkdir()
     (tmp_path / "tiny.yaml").rename(out / "tiny.yaml")
     told = run_killed(IMITATING, out, seed, kills=3, moments=moments)

@@ -453,7 +453,7 @@ def test_the_config_is_the_first_file_of_a_run(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "message"),
     [("", "is no config of a run"), ("- 1", "is no config of a run"), ("a: [", "not YAML"),
-     ("seed: 3", "says checkpoint: None, this run"), ("1: 2", "says 1: None")],
+     ("seed: 3", "says checkpoint: None, this run"), ("1: 2", "says 1: 2, this run None")],
 )  # fmt: skip
 def test_a_folder_with_a_spoilt_config_is_not_resumed(copy, content, message):
     (copy / "config.yaml").write_text(content)

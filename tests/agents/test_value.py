@@ -316,6 +316,7 @@ def test_a_killed_run_begins_anew_or_is_kept(tmp_path, seed, moments):
             policies.append((whole / POLICY_FILE).read_bytes())
 
     learn_values(config(tmp_path), whole, 1, keep)
+    keep("")
     out.mkdir()
     (tmp_path / "tiny.yaml").rename(out / "tiny.yaml")
     told = run_killed(LEARNING, out, seed, kills=3, moments=moments)
