@@ -909,6 +909,19 @@ def test_the_terminal_reads_stdin(monkeypatch, capsys):
     assert "stock 63" in capsys.readouterr().out
 
 
+def test_the_terminal_finds_out_first_whether_games_can_be_kept(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "games"):
+        out = io.StringIO()
+        with pytest.raises((FileExistsError, NotADirectoryError)):
+            play_in_terminal(Game(0), ["draw"], out, folder)
+        assert out.getvalue() == ""
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / ".0123456789abcdef.tmp").touch()  # what a kill left
+    game, _ = typed("draw", folder=tmp_path / "games")
+    assert [path.name for path in (tmp_path / "games").iterdir()] == [game.file_name]
+
+
 def test_states_stay_private():
     # No public attribute or method hands out the order of the stock.
     game = Game(deck=deck_of(3))

@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-import agents.training.run as run_module
+import agents.training.evaluation as evaluation_module
 from agents.quick import main
 from agents.train import main as train_main
 from qv_env import suite
@@ -113,13 +113,13 @@ def test_a_used_folder_is_refused(tmp_path, config, capsys):
 
 
 def test_what_it_says_when_it_is_stopped_does_go_on(tmp_path, config, capsys, monkeypatch):
-    play_deals = run_module.play_deals
+    play_deals = evaluation_module.play_deals
 
     def stopping(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
         return play_deals(*arguments, **options)
 
-    monkeypatch.setattr(run_module, "play_deals", stopping)
+    monkeypatch.setattr(evaluation_module, "play_deals", stopping)
     out = tmp_path / "an out"
     assert main(["--config", config, "--out", str(out), "seed=3", "net_arch=[8, 8]"]) == 143
     error = capsys.readouterr().err

@@ -93,3 +93,13 @@ def test_bad_folders_and_files_are_refused(tmp_path):
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(ValueError, match=r"broken\.json"):
         make_player(f"human:{tmp_path}")
+
+
+def test_hidden_and_temporary_files_are_no_games(tmp_path):
+    keep(tmp_path, 5, 9, "2026-02-01T00:00:00Z")
+    (whole,) = tmp_path.iterdir()
+    early = json.loads(whole.read_text()) | {"started": "2026-01-01T00:00:00Z", "score": 0}
+    for name in (".0123456789abcdef.tmp", f".{whole.stem}.0123abcd.tmp.json", f"._{whole.name}"):
+        (tmp_path / name).write_text(json.dumps(early | {"actions": early["actions"][:3]}))
+    (episode,) = play_deals(make_player(f"human:{tmp_path}"), [5])
+    assert len(episode.actions) == 9
