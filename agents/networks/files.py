@@ -18,7 +18,6 @@ from torch import Tensor
 
 from agents.networks.policy import TablePolicy
 from agents.networks.table import observation_tensors
-from qv_env.variants import Variant
 from qv_env.evaluation.players.names import POLICY_FILE
 from qv_env.files import write_bytes
 from qv_env.variants import Variant

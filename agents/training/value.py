@@ -36,7 +36,6 @@ from agents.search.settings import PlanSettings, load_settings
 from agents.search.stage import MAX_LINE, Memory, best_line
 from agents.training.config import MATMUL_PRECISIONS, ConfigError, require
 from agents.training.folder import VALUE_FILE, new_run
-from qv_env.compiling import compiled
 from qv_env.actions import DRAW
 from qv_env.compiling import compiled
 from qv_env.deals import HELD_OUT_FROM, deck_of
