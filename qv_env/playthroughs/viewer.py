@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from qv_env import render
-from qv_env._jit import compiled
 from qv_env.actions import (
     ACTION_NAMES,
     COLUMN,
@@ -37,6 +36,7 @@ from qv_env.actions import (
     WASTE,
 )
 from qv_env.cards import NUM_KINDS, NUM_SUITS, SUIT_LETTERS, card_text
+from qv_env.compiling import compiled
 from qv_env.playthroughs.playthrough import Likeliest, Playthrough, states
 from qv_env.playthroughs.show import SPEEDS, STEPS_PER_SECOND
 from qv_env.render.art import art_json
