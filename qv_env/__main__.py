@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import codecs
 import contextlib
-import io
-import math
 import os
-import re
 import secrets
+import signal
 import sys
 import textwrap
 import threading
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 from gymnasium.error import DependencyNotInstalled
 
+from qv_env import command_line
 from qv_env._version import __version__
-from qv_env.cards import SUIT_LETTERS, SUIT_SYMBOLS, cards_text
+from qv_env.cards import cards_text
+from qv_env.command_line import SIGNALLED, Parser, error_text, printable
 from qv_env.deals import HELD_OUT_FROM, deal_code, deck_of, typed_deal
 from qv_env.files import KEPT_FOLDER, default_store
 from qv_env.play.game import Game, play_in_terminal
@@ -34,7 +33,6 @@ from qv_env.playthroughs.show import (
     frame,
     interact,
     move_lines,
-    printable,
     summary,
 )
 from qv_env.rules import COLUMN_CARDS, new_game
@@ -43,10 +41,9 @@ from qv_env.text import board_text, state_text
 
 PROGRAM = "python -m qv_env"
 
-_BAD_INPUT = 2
-_SIGNALLED = 128  # what shells add a signal's number to
-_SIGINT, _SIGPIPE = 2, 13
 _MAX_SPEED = 1000.0
+_MOST_STEPS = 10**9  # of a playthrough; those that can be read have fewer
+_MOST_PORT = 65_535
 
 
 # Commands that need the extra "evaluation".
@@ -57,17 +54,9 @@ _EVALUATION = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse, but what is wrong is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        line = " ".join(message.split())
-        self.exit(_BAD_INPUT, f"{self.prog}: {line} (--help lists what there is)\n")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Return the parser of the command line."""
-    top = _Parser(
+    top = Parser(
         prog=PROGRAM,
         description=(
             "Quarante Voleurs: look at deals, play them, show playthroughs, export and verify them."
@@ -83,7 +72,9 @@ def parser() -> argparse.ArgumentParser:
     )
     which = deal.add_mutually_exclusive_group()
     which.add_argument("deal", nargs="?", metavar="CODE|NUMBER", help="such as FT1-N-AAAAAAV or 21")
-    which.add_argument("--seed", metavar="S", help="the deal that reset(seed=S) gives")
+    which.add_argument(
+        "--seed", metavar="S", type=command_line.seed, help="the deal that reset(seed=S) gives"
+    )
     which.add_argument("--random", action="store_true", help="any deal of the training half")
     deal.add_argument("--text", action="store_true", help="the board as text that is read back")
     deal.add_argument("--stock", action="store_true", help="show the order of the stock, too")
@@ -103,9 +94,18 @@ def parser() -> argparse.ArgumentParser:
         metavar="CODE|NUMBER",
         help="such as FT1-N-AAAAAAV or 21; default: what lies on the table, or a random deal",
     )
-    table.add_argument("--store", metavar="FOLDER", help=f"default: {default_store()}")
     table.add_argument(
-        "--port", metavar="N", help="where the page is served; 0 for any free port (default 8104)"
+        "--store",
+        metavar="FOLDER",
+        type=command_line.path,
+        default=default_store(),
+        help=f"default: {default_store()}",
+    )
+    table.add_argument(
+        "--port",
+        metavar="N",
+        type=command_line.integer(0, _MOST_PORT),
+        help="where the page is served; 0 for any free port (default 8104)",
     )
     table.add_argument("--no-browser", action="store_true", help="only print the page's address")
     table.add_argument("--terminal", action="store_true", help="play here, by typed commands")
@@ -121,15 +121,21 @@ def parser() -> argparse.ArgumentParser:
             " first board, the moves and the final board are printed."
         ),
     )
-    show.add_argument("file", metavar="FILE", help="a playthrough file")
+    show.add_argument("file", metavar="FILE", type=command_line.path, help="a playthrough file")
     how = show.add_mutually_exclusive_group()
-    how.add_argument("--step", metavar="N", help="print the board after step N (0: the deal)")
+    how.add_argument(
+        "--step",
+        metavar="N",
+        type=command_line.integer(0, _MOST_STEPS),
+        help="print the board after step N (0: the deal)",
+    )
     how.add_argument("--moves", action="store_true", help="print the moves only")
     how.add_argument("--play", action="store_true", help="show all steps one by one, without keys")
     show.add_argument(
         "--speed",
         metavar="STEPS_PER_S",
-        default=str(STEPS_PER_SECOND),
+        type=command_line.number(0, _MAX_SPEED, above=True),
+        default=STEPS_PER_SECOND,
         help=f"speed of the automatic play (default {STEPS_PER_SECOND:g})",
     )
     show.set_defaults(run=_show)
@@ -143,28 +149,37 @@ def parser() -> argparse.ArgumentParser:
             " or a film (.mp4). Pictures need Pillow, films imageio-ffmpeg as well."
         ),
     )
-    out.add_argument("file", metavar="FILE", help="a playthrough file")
+    out.add_argument("file", metavar="FILE", type=command_line.path, help="a playthrough file")
     out.add_argument(
         "--out",
         metavar="FILE",
+        type=command_line.path,
         required=True,
         help=f"the file to write; its ending ({', '.join(FORMATS)}) says what it becomes",
     )
     out.add_argument(
-        "--step", metavar="N", help=".png: which step (default: the last); .html: where it begins"
+        "--step",
+        metavar="N",
+        type=command_line.integer(0, _MOST_STEPS),
+        help=".png: which step (default: the last); .html: where it begins",
     )
     out.add_argument(
-        "--compare", metavar="OTHER", help="a second playthrough of the same deal, side by side"
+        "--compare",
+        metavar="OTHER",
+        type=command_line.path,
+        help="a second playthrough of the same deal, side by side",
     )
     out.add_argument(
         "--speed",
         metavar="STEPS_PER_S",
-        default=str(STEPS_PER_SECOND),
+        type=command_line.number(0, _MAX_SPEED, above=True),
+        default=STEPS_PER_SECOND,
         help=f"how fast it plays (default {STEPS_PER_SECOND:g})",
     )
     out.add_argument(
         "--scale",
         metavar="S",
+        type=command_line.number(MIN_SCALE, MAX_SCALE),
         help=f"size of pictures, {MIN_SCALE:g} to {MAX_SCALE:g}; 1 is 960 x 640",
     )
     out.set_defaults(run=_export)
@@ -174,7 +189,9 @@ def parser() -> argparse.ArgumentParser:
         help="verify playthroughs",
         description="Verify playthroughs by replaying them, a line each; status 1 if one is bad.",
     )
-    check.add_argument("files", metavar="FILE", nargs="+", help="playthrough files")
+    check.add_argument(
+        "files", metavar="FILE", type=command_line.path, nargs="+", help="playthrough files"
+    )
     check.set_defaults(run=_check)
 
     for name, text in _EVALUATION.items():  # whose arguments their own parsers read
@@ -187,7 +204,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
     if arguments.seed is not None:
-        number = deal_of_seed(_whole_number("--seed", arguments.seed))
+        number = deal_of_seed(arguments.seed)
     elif arguments.deal is None:
         number = secrets.randbelow(HELD_OUT_FROM)
     else:
@@ -207,15 +224,15 @@ def _deal(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _play(arguments: argparse.Namespace, out: TextIO) -> int:
     number = None if arguments.deal is None else typed_deal(arguments.deal)
-    store = default_store() if arguments.store is None else Path(arguments.store)
+    store: Path = arguments.store
     if arguments.terminal:
         if arguments.port is not None or arguments.no_browser:
             raise ValueError("--port and --no-browser are for the page, not for --terminal")
+        command_line.check_folder(store / KEPT_FOLDER)
         play_in_terminal(
             Game(number), _typed_lines(out), out, store / KEPT_FOLDER, _wants_color(out)
         )
         return 0
-    port = None if arguments.port is None else _whole_number("--port", arguments.port)
     try:
         from qv_env.play import server
     except ModuleNotFoundError as error:
@@ -232,22 +249,26 @@ def _play(arguments: argparse.Namespace, out: TextIO) -> int:
         if not arguments.no_browser:  # some browsers keep their caller waiting
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    server.serve(store, server.PORT if port is None else port, number, ready)
+    port = server.PORT if arguments.port is None else arguments.port
+    server.serve(store, port, number, ready)
     return 0
 
 
 def _typed_lines(out: TextIO) -> Iterator[str]:
     """What is typed, to the end of the input or Ctrl-C; either way the game is kept."""
+    reconfigure = getattr(sys.stdin, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")  # a mistyped byte is no reason to lose a game
     try:
-        yield from sys.stdin
+        yield from sys.stdin or ()
     except KeyboardInterrupt:
         out.write("\n")
 
 
 def _show(arguments: argparse.Namespace, out: TextIO) -> int:
-    speed = _speed(arguments.speed)
-    step = None if arguments.step is None else _whole_number("--step", arguments.step)
-    film = Film(read_playthrough(arguments.file), os.path.basename(arguments.file))
+    step, speed = arguments.step, arguments.speed
+    name = arguments.file.name
+    film = Film(read_playthrough(arguments.file), name)
     color = _wants_color(out)
     if step is not None:
         if step > film.last:
@@ -256,30 +277,44 @@ def _show(arguments: argparse.Namespace, out: TextIO) -> int:
     elif arguments.moves:
         out.writelines(f"{line}\n" for line in move_lines(film.steps))
     elif arguments.play:
-        animate(film, out, color, speed)
+        return _watched(lambda: animate(film, out, color, speed))
     elif out.isatty() and sys.stdin is not None and sys.stdin.isatty():
-        interact(film, color, speed)
+        return _watched(lambda: interact(film, color, speed))
     else:
         out.writelines(f"{line}\n" for line in summary(film))
     return 0
 
 
+def _watched(show: Callable[[], None]) -> int:
+    """Show something until it ends or Ctrl-C, which is a way to leave it, and nothing to tell."""
+    try:
+        show()
+    except KeyboardInterrupt:
+        return SIGNALLED + signal.SIGINT
+    return 0
+
+
 def _export(arguments: argparse.Namespace, out: TextIO) -> int:
-    speed = _speed(arguments.speed)
-    step = None if arguments.step is None else _whole_number("--step", arguments.step)
-    scale = None if arguments.scale is None else _number("--scale", arguments.scale)
     files = [arguments.file] if arguments.compare is None else [arguments.file, arguments.compare]
     games = [read_playthrough(file) for file in files]
     if any(_same_file(arguments.out, file) for file in files):
         raise ValueError(f"{arguments.out} is the playthrough itself; --out names another file")
-    titles = [os.path.basename(file) for file in files]
+    titles = [file.name for file in files]
     other = None if arguments.compare is None else games[1]
-    export(games[0], arguments.out, other, step, speed, scale, (*titles, "")[:2])
-    out.write(f"{printable(arguments.out)}\n")
+    export(
+        games[0],
+        arguments.out,
+        other,
+        arguments.step,
+        arguments.speed,
+        arguments.scale,
+        (*titles, "")[:2],
+    )
+    out.write(f"{printable(str(arguments.out))}\n")
     return 0
 
 
-def _same_file(one: str, other: str) -> bool:
+def _same_file(one: Path, other: Path) -> bool:
     with contextlib.suppress(OSError):
         return os.path.samefile(one, other)
     return False
@@ -292,7 +327,7 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> int:
             game = read_playthrough(file)
         except (PlaythroughError, OSError) as error:
             bad += 1
-            out.write(f"bad  {_one_line(error)}\n")
+            out.write(f"bad  {error_text(error)}\n")
             continue
         facts = (
             game.deal or "explicit deck",
@@ -300,56 +335,12 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> int:
             f"score {game.score}",
             "won" if game.won else "not won",
         )
-        out.write(f"ok   {printable(file)}: {', '.join(facts)}\n")
+        out.write(f"ok   {printable(str(file))}: {', '.join(facts)}\n")
     return 1 if bad else 0
-
-
-# ------------------------------------------------------------------------- arguments and output
-
-
-def _whole_number(name: str, text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError(f"{name} is a whole number, not {text!r}")
-    return int(text)
-
-
-def _number(name: str, text: str) -> float:
-    with contextlib.suppress(ValueError):
-        return float(text)
-    raise ValueError(f"{name} is a number, not {text!r}")
-
-
-def _speed(text: str) -> float:
-    speed = math.nan
-    with contextlib.suppress(ValueError):
-        speed = float(text)
-    if not 0 < speed <= _MAX_SPEED:
-        raise ValueError(
-            f"--speed is a number of steps per second, above 0 and up to {_MAX_SPEED:g},"
-            f" not {text!r}"
-        )
-    return speed
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return printable(f"{error.filename}: {error.strerror}")
-    return printable(str(error))
 
 
 def _wants_color(out: TextIO) -> bool:
     return out.isatty() and not os.environ.get("NO_COLOR")
-
-
-def _spell(error: UnicodeError) -> tuple[str, int]:
-    """Suits as letters, and ``?`` for the rest, where the terminal's encoding lacks the signs."""
-    assert isinstance(error, UnicodeEncodeError)
-    lacking = error.object[error.start : error.end]
-    letters = dict(zip(SUIT_SYMBOLS, SUIT_LETTERS, strict=True))
-    return "".join(letters.get(character, "?") for character in lacking), error.end
-
-
-codecs.register_error("qv_env.spell", _spell)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -359,32 +350,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command line; None for the process's own.
 
     Returns:
-        The exit status: 0, 1 (``check`` found a bad file), 2 (bad input; one line on stderr
-        says what is wrong), or as shells count signals.
+        The exit status: 0, 1 (``check`` found a bad file), or as ``qv_env.command_line.run`` says.
     """
-    if sys.stdout is None:  # started with stdout closed
-        sys.stdout = io.StringIO()
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="qv_env.spell")
     words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        if words and words[0] in _EVALUATION:
-            return _evaluation(words[0], words[1:])
-        chosen = parser().parse_args(words)
+    missing = (DependencyNotInstalled,)
+    if words and words[0] in _EVALUATION:
+        return command_line.guarded(PROGRAM, lambda: _evaluation(words[0], words[1:]), missing)
+
+    def body(chosen: argparse.Namespace) -> int:
         status: int = chosen.run(chosen, sys.stdout)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough
-        _drop_output()
-        return _SIGNALLED + _SIGPIPE
-    except KeyboardInterrupt:
-        return _SIGNALLED + _SIGINT
-    except (ValueError, OSError, DependencyNotInstalled) as error:
-        print(f"{PROGRAM}: {_one_line(error)}", file=sys.stderr)
-        if isinstance(error, OSError):
-            _drop_output()
-        return _BAD_INPUT
-    return status
+        return status
+
+    return command_line.run(parser(), body, words, errors=missing)
 
 
 def _evaluation(command: str, words: Sequence[str]) -> int:
@@ -404,14 +381,6 @@ def _evaluation(command: str, words: Sequence[str]) -> int:
     if command == "benchmark":
         return commands.benchmark(words, program, PLAYERS)
     return commands.compare(words, program)
-
-
-def _drop_output() -> None:
-    """Let what is still buffered for stdout go nowhere, so that the exit does not try again."""
-    with contextlib.suppress(OSError, ValueError):
-        descriptor = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(descriptor, sys.stdout.fileno())
-        os.close(descriptor)
 
 
 if __name__ == "__main__":

@@ -128,19 +128,19 @@ def test_deal_at_random(run, arguments):
         (["deal", "21", "22"], "unrecognized arguments: 22"),
         (["deal", "21", "--random"], "not allowed with argument"),
         (["deal", "--seed"], "expected one argument"),
-        (["deal", "--seed", "x"], "--seed is a whole number, not 'x'"),
-        (["deal", "--seed", "1_0"], "--seed is a whole number, not '1_0'"),
-        (["deal", "--seed=-1"], "--seed is a whole number, not '-1'"),
+        (["deal", "--seed", "x"], "--seed: 'x' is not an integer in 0..9223372036854775807"),
+        (["deal", "--seed", "1_0"], "--seed: '1_0' is not an integer in 0..9223372036854775807"),
+        (["deal", "--seed=-1"], "--seed: -1 is not at least 0"),
         (["show"], "the following arguments are required: FILE"),
         (["show", "none.json"], "none.json: No such file or directory"),
         (["show", WON, "--step", "228"], "won.json has no step 228; the last one is 227"),
-        (["show", WON, "--step", "x"], "--step is a whole number, not 'x'"),
-        (["show", WON, "--step=-1"], "--step is a whole number, not '-1'"),
+        (["show", WON, "--step", "x"], "--step: 'x' is not an integer in 0.."),
+        (["show", WON, "--step=-1"], "--step: -1 is not at least 0"),
         (["show", WON, "--moves", "--play"], "not allowed with argument"),
-        (["show", WON, "--speed", "0"], "--speed is a number of steps per second"),
-        (["show", WON, "--speed", "nan"], "--speed is a number of steps per second"),
-        (["show", WON, "--speed", "inf"], "--speed is a number of steps per second"),
-        (["show", WON, "--speed", "fast"], "--speed is a number of steps per second"),
+        (["show", WON, "--speed", "0"], "--speed: '0' is not a number above 0, at most 1000"),
+        (["show", WON, "--speed", "nan"], "--speed: 'nan' is not a number above 0, at most 1000"),
+        (["show", WON, "--speed", "inf"], "--speed: 'inf' is not a number above 0, at most 1000"),
+        (["show", WON, "--speed", "fast"], "--speed: 'fast' is not a number above 0, at most 1000"),
         (["show", __file__], "test_cli.py: this is not JSON"),
         (["check"], "the following arguments are required: FILE"),
     ],
@@ -342,7 +342,7 @@ def test_a_full_disk():
     with open("/dev/full", "wb") as full:
         done = program("show", WON, stdout=full)
     assert done.returncode == 2
-    assert done.stderr == b"python -m qv_env: [Errno 28] No space left on device\n"
+    assert done.stderr == b"python -m qv_env: standard output: No space left on device\n"
 
 
 def test_a_stdout_that_is_closed():

@@ -764,8 +764,8 @@ def test_play_opens_the_browser(store, monkeypatch, capsys):
     ("arguments", "text"),
     [
         (["--deal", "FT1-N-AAAAAA1"], "FT1-N-AAAAAA1"),
-        (["--port", "x"], "--port is a whole number"),
-        (["--port", "70000"], "port 70000"),
+        (["--port", "x"], "--port: 'x' is not an integer in 0..65535"),
+        (["--port", "70000"], "--port: 70000 is more than 65535"),
         (["--terminal", "--port", "1"], "not for --terminal"),
     ],
 )

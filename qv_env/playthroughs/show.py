@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 from qv_env.actions import ACTION_NAMES, FOUNDATION, WASTE
 from qv_env.cards import NUM_RANKS, NUM_SUITS, RANK_LETTERS, SUIT_SYMBOLS
+from qv_env.command_line import printable
 from qv_env.playthroughs.playthrough import Playthrough, Step, states
 from qv_env.render.layout import last_move
 from qv_env.rules import Game, column_top, foundation_top, waste_top
@@ -144,11 +145,6 @@ def _moved_card(game: Game, place: Place | None) -> str:
         card_id = column_top(game, int(place.label[1:]) - 1)
     suit, rank = divmod(int(card_id) - 1, NUM_RANKS)
     return RANK_LETTERS[rank].replace("T", "10") + SUIT_SYMBOLS[suit % NUM_SUITS]
-
-
-def printable(text: str) -> str:
-    """Return a text without what would steer the terminal: control characters are escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def frame(film: Film, number: int, color: bool = False, highlight: bool = False) -> str:
