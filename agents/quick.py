@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import sys
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from agents.players import make_player
 from agents.training.config import ConfigError, RunError, load_config
 from agents.training.report import write_report
 from agents.training.run import Interrupted, Run
-from qv_env import suite
+from qv_env import command_line, suite
+from qv_env.command_line import Parser, Stopped, printable
 from qv_env.evaluation.benchmark import run_benchmark
 from qv_env.evaluation.play import watch
 from qv_env.evaluation.reports.benchmark import write_results
@@ -30,45 +31,64 @@ from qv_env.suites import SUITE_SIZES
 _AGENT, _BASELINES = "ppo", ("greedy", "random")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m agents.quick", description=__doc__)
-    parser.add_argument("--config", default="configs/quick.yaml", help="one run's YAML file")
+_MOST_DEALS = 10**9
+
+
+def _parser() -> Parser:
+    parser = Parser("python -m agents.quick", __doc__, intermixed=True)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=command_line.path,
+        default=Path("configs/quick.yaml"),
+        help="one run's YAML file (default: configs/quick.yaml)",
+    )
     parser.add_argument("--suite", default="test-1000", choices=list(SUITE_SIZES))
-    parser.add_argument("--limit", type=int, help="evaluate on this many of its deals only")
-    parser.add_argument("--out", type=Path, help="folder (default: runs/quick/TIME)")
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=command_line.integer(1, _MOST_DEALS),
+        help="evaluate on this many of its deals only",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=command_line.path,
+        help="folder (default: runs/quick/TIME)",
+    )
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. seed=1")
-    options = parser.parse_intermixed_args(arguments)
-    if options.limit is not None and options.limit < 1:
-        parser.error("--limit is at least 1")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; return its exit status, see ``qv_env.command_line.run``."""
+    return command_line.run(_parser(), _run, arguments, errors=(RunError,))
+
+
+def _run(options: argparse.Namespace) -> int:
     out = options.out or Path("runs/quick") / datetime.now().strftime("%Y%m%d-%H%M%S")
+    configs = load_config(options.config, options.overrides)
+    if len(configs) != 1:
+        raise ConfigError("one seed, not several")
+    command = f".venv/bin/{_train_command(options, '--out', str(out), '--resume')}"
+    before = "to go on with the training:\n  "
     try:
-        configs = load_config(options.config, options.overrides)
-        if len(configs) != 1:
-            raise ConfigError("one seed, not several")
         return _quick(configs[0], out, options)
-    except (ConfigError, RunError, OSError) as error:
-        print(f"agents.quick: {error}", file=sys.stderr)
-        return 2
-    except (Interrupted, KeyboardInterrupt) as error:
-        command = _train_command(options, "--out", str(out), "--resume")
-        print(
-            f"stopped by {str(error) or 'SIGINT'}; to go on with the training:"
-            f"\n  .venv/bin/{command}",
-            file=sys.stderr,
-        )
-        return 128 + getattr(error, "signal_number", signal.SIGINT)
+    except Interrupted as error:
+        raise Stopped(f"stopped by {error}", error.signal_number, command, before) from None
+    except KeyboardInterrupt:
+        raise Stopped("interrupted", command=command, before=before) from None
 
 
 def _train_command(options: argparse.Namespace, *more: str) -> str:
     """The training alone, as people type it."""
-    command = ["python", "-m", "agents.train", options.config, *options.overrides, *more]
+    command = ["python", "-m", "agents.train", str(options.config), *options.overrides, *more]
     return shlex.join(command)
 
 
 def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: ignore[no-untyped-def]
     started = time.monotonic()
-    print(f"training {config.total_steps:,} steps into {out}", flush=True)
+    print(f"training {config.total_steps:,} steps into {printable(str(out))}", flush=True)
     run_folder = out / f"seed-{config.seed}"
     run = Run(config, run_folder, resume=False)
     run.train()

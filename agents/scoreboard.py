@@ -32,37 +32,38 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from agents.publishing.entries import _ROOT, Entry, add_results, read_entries, verify
 from agents.publishing.rows import outdated, publish
 from agents.publishing.tables import pages
+from qv_env import command_line
+from qv_env.command_line import Parser, printable
 from qv_env.evaluation.workers import WorkerError
 from qv_env.files import write_text
 
-# ------------------------------------------------------------------------------------ command line
+_MOST_DEALS = 10**9
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line, without the usage."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="python -m agents.scoreboard",
-        description="Make docs/scoreboard.md and .csv of the results in results/.",
+def _parser() -> Parser:
+    parser = Parser(
+        "python -m agents.scoreboard",
+        "Make docs/scoreboard.md and .csv of the results in results/.",
     )
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
-        "--add", metavar="RESULTS", type=Path, help="take a benchmark's folder or a file in first"
+        "--add",
+        metavar="RESULTS",
+        type=command_line.path,
+        help="take a benchmark's folder or a file in first",
     )
     action.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 where a table is out of date"
     )
     action.add_argument(
-        "--verify", metavar="N", type=int, help="play the first N deals of each row again"
+        "--verify",
+        metavar="N",
+        type=command_line.integer(1, _MOST_DEALS),
+        help="play the first N deals of each row again",
     )
     parser.add_argument(
         "--player",
@@ -81,53 +82,59 @@ def _parser() -> argparse.ArgumentParser:
         "--replace", action="store_true", help="with --add: replace results of the same player"
     )
     parser.add_argument(
-        "--root", metavar="DIR", type=Path, default=_ROOT, help="the checkout (default: this one)"
+        "--root",
+        metavar="DIR",
+        type=command_line.path,
+        default=_ROOT,
+        help="the checkout (default: this one)",
     )
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status.
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
 
-    Raises:
-        SystemExit: With status 2, when something that was asked for cannot be done.
+    Returns:
+        Its exit status: 0, 1 where a table is out of date or a row is another, or as
+        ``qv_env.command_line.run`` says.
     """
-    parser = _parser()
-    options = parser.parse_args(argv)
+    return command_line.run(_parser(), _scoreboard, arguments, errors=(WorkerError,))
+
+
+def _scoreboard(options: argparse.Namespace) -> int:
     root: Path = options.root
-    try:
-        if options.add is not None:
-            for path in add_results(
-                options.add,
-                root,
-                players=options.player,
-                bound=options.bound,
-                group=options.group,
-                note=options.note,
-                command=options.command,
-                replace=options.replace,
-            ):
-                print(f"wrote {path}")
-        elif any([options.bound, options.group, options.note, options.command, options.replace]):
-            raise ValueError("--bound, --group, --note, --command and --replace go with --add")
-        entries = read_entries(root)
-        if options.verify is not None:
-            return _verify(entries, options.verify, options.player)
-        texts = pages(entries, root)
-        if options.check:
-            old = [path for path, text in texts.items() if _content(path) != text]
-            old += outdated(entries, root)
-            for path in old:
-                print(f"{path} is out of date: python -m agents.scoreboard")
-            return 1 if old else 0
-        for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, text)
-            print(f"wrote {path}")
-        for path in publish(entries, root):
-            print(f"wrote {path}")
-    except (ValueError, OSError, WorkerError) as error:
-        parser.error(" ".join(str(error).split()))
+    if not root.is_dir():
+        raise ValueError(f"--root: there is no folder {root}")
+    if options.add is not None:
+        for path in add_results(
+            options.add,
+            root,
+            players=options.player,
+            bound=options.bound,
+            group=options.group,
+            note=options.note,
+            command=options.command,
+            replace=options.replace,
+        ):
+            print(f"wrote {printable(str(path))}")
+    elif any([options.bound, options.group, options.note, options.command, options.replace]):
+        raise ValueError("--bound, --group, --note, --command and --replace go with --add")
+    entries = read_entries(root)
+    if options.verify is not None:
+        return _verify(entries, options.verify, options.player)
+    texts = pages(entries, root)
+    if options.check:
+        old = [path for path, text in texts.items() if _content(path) != text]
+        old += outdated(entries, root)
+        for path in old:
+            print(f"{printable(str(path))} is out of date: python -m agents.scoreboard")
+        return 1 if old else 0
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+        print(f"wrote {printable(str(path))}")
+    for path in publish(entries, root):
+        print(f"wrote {printable(str(path))}")
     return 0
 
 
@@ -136,21 +143,19 @@ def _content(path: Path) -> str | None:
 
 
 def _verify(entries: Sequence[Entry], deals: int, players: Sequence[str]) -> int:
-    if deals < 1:
-        raise ValueError(f"--verify: {deals} is not at least 1")
     unknown = set(players) - {entry.summary.player for entry in entries}
     if unknown:
         raise ValueError(f"the results have no player {min(unknown)!r}")
     status = 0
     for entry in entries:
-        name = f"{entry.summary.player} on {entry.suite}"
+        name = printable(f"{entry.summary.player} on {entry.suite}")
         if players and entry.summary.player not in players:
             continue
         if entry.about["spec"] is None:
             print(f"{name}: no player of agents.players, not played")
             continue
         different = verify(entry, deals)
-        print(f"{name}: {different or 'the same'}", flush=True)
+        print(f"{name}: {printable(different or 'the same')}", flush=True)
         status = status or int(different is not None)
     return status
 

@@ -2,43 +2,85 @@
 
     python -m agents.tune --out FILE [--solver] [--seconds S] [--width W] ...
 
-CMA-ES (Hansen), by the package ``cmaes``, looks for the weights of ``agents.search.stage.FEATURES``
-with which most is reached: cards on the foundations, a won deal counted twice. All weights
-of a generation play the same deals, each generation plays others, all below 2^34: no held-out
-deal is touched. What is written after each generation is the centre of the distribution, not the
-luckiest sample.
+The settings file is written after each generation; a comment in it says how it was made. How the
+weights are looked for, ``agents.search.tuning`` says.
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
-from pathlib import Path
+from collections.abc import Sequence
 
 from agents.search.settings import DEFAULTS, load_settings, settings_text
 from agents.search.solver import WEIGHTS
 from agents.search.stage import Effort
 from agents.search.tuning import SIGMA, PlanBench, Play, solver_bench, tune
+from qv_env import command_line
+from qv_env.command_line import Parser, printable
 from qv_env.files import write_text
 
+_MOST_SECONDS, _MOST_SIGMA = 1e9, 1e6
+_MOST_DEALS, _MOST_SAMPLES, _MOST_WIDTH, _MOST_DEPTH = 1_000_000, 10_000, 10_000, 1_000
+_LAST_SEED = 2**32 - 1  # of the optimizer's generator
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m agents.tune", description=__doc__)
+
+def _parser() -> Parser:
+    parser = Parser("python -m agents.tune", __doc__)
     parser.add_argument("--solver", action="store_true", help="the solver's, not the player's")
-    parser.add_argument("--start", type=Path, help="settings to begin with (default: committed)")
-    parser.add_argument("--seconds", type=float, default=300.0, help="when to stop (default: 300)")
-    parser.add_argument("--deals", type=int, default=400, help="deals a sample (default: 400)")
-    parser.add_argument("--population", type=int, help="samples a generation")
-    parser.add_argument("--sigma", type=float, default=SIGMA, help=f"(default: {SIGMA})")
-    parser.add_argument("--width", type=int, default=20, help="of the beam (default: 20)")
-    parser.add_argument("--depth", type=int, default=12, help="of the player's (default: 12)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True, help="the settings, a YAML file")
-    options = parser.parse_args(arguments)
+    parser.add_argument(
+        "--start",
+        metavar="FILE",
+        type=command_line.path,
+        help="settings to begin with (default: committed)",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=command_line.number(0, _MOST_SECONDS),
+        default=300.0,
+        help="when to stop (default: 300)",
+    )
+    parser.add_argument(
+        "--sigma",
+        metavar="S",
+        type=command_line.number(0, _MOST_SIGMA, above=True),
+        default=SIGMA,
+        help=f"the first standard deviation (default: {SIGMA})",
+    )
+    for name, low, high, default, text in (
+        ("deals", 1, _MOST_DEALS, 400, "deals a sample (default: 400)"),
+        ("population", 2, _MOST_SAMPLES, None, "samples a generation (default: CMA-ES's own)"),
+        ("width", 1, _MOST_WIDTH, 20, "of the beam (default: 20)"),
+        ("depth", 1, _MOST_DEPTH, 12, "of the player's (default: 12)"),
+        ("seed", 0, _LAST_SEED, 0, "seeds samples and deals (default: 0)"),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            metavar="N",
+            type=command_line.integer(low, high),
+            default=default,
+            help=text,
+        )
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        type=command_line.path,
+        required=True,
+        help="the settings, a YAML file",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; return its exit status, see ``qv_env.command_line.run``."""
+    return command_line.run(_parser(), _tune, arguments, interrupted="the file stays as it is")
+
+
+def _tune(options: argparse.Namespace) -> int:
     started = time.monotonic()
+    command_line.check_file(options.out)
     settings = load_settings(options.start or (WEIGHTS if options.solver else DEFAULTS))
     bench: Play
     if options.solver:
@@ -46,7 +88,6 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         end = (5 * options.width, settings.effort.end_depth)
         bench = PlanBench(Effort(options.width, options.depth, *end))
-    command = shlex.join(["python", "-m", "agents.tune", *(arguments or sys.argv[1:])])
     generations = tune(
         settings.weights,
         bench,
@@ -62,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
             f"{generation:4d}  {seconds:6.0f} s  cards {cards:5.2f}  won {100 * won:5.2f} %",
             flush=True,
         )
-        note = f"{command}: {generation} generations of {len(means)} x {options.deals} deals"
+        made = f"{generation} generations of {len(means)} x {options.deals} deals"
+        note = f"{printable(options.typed)}: {made}"
         write_text(
             options.out, settings_text(weights, None if options.solver else settings.effort, [note])
         )

@@ -1,22 +1,39 @@
 """How many pictures of the table are drawn in a second, on one core.
 
-``python benchmarks/render.py`` plays random games with ``render_mode="rgb_array"`` and draws every
-position; ``python benchmarks/render.py --frames 5000`` draws so many.
+    python -m benchmarks.render [--frames N]
+
+Random games are played with ``render_mode="rgb_array"``, and every position is drawn.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Sequence
 
 import gymnasium as gym
 
+from qv_env import command_line
+from qv_env.command_line import Parser
 
-def main() -> None:
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; return its exit status, see ``qv_env.command_line.run``."""
+    parser = Parser("python -m benchmarks.render", __doc__)
+    parser.add_argument(
+        "--frames",
+        metavar="N",
+        type=command_line.integer(1, 10**9),
+        default=2000,
+        help="pictures to draw (default: 2000)",
+    )
+    return command_line.run(parser, _render, arguments)
+
+
+def _render(options: argparse.Namespace) -> int:
     """Print frames per second: steps and pictures together, and the pictures alone."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=2000, help="pictures to draw (2000)")
-    frames = parser.parse_args().frames
+    frames = options.frames
     env = gym.make("qv_env:QuaranteVoleurs-v0", render_mode="rgb_array")
     _, info = env.reset(seed=0)
     env.action_space.seed(0)
@@ -37,7 +54,8 @@ def main() -> None:
     total = time.perf_counter() - started
     print(f"random play with pictures: {frames / total:,.0f} frames/s")
     print(f"pictures alone: {frames / drawing:,.0f} frames/s")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

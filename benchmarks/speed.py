@@ -22,6 +22,8 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from benchmarks.measure import FULL, QUICK, Result, Sizes
+from qv_env import command_line
+from qv_env.command_line import Parser
 from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.files import write_json, write_text
 
@@ -199,32 +201,55 @@ def put_into(page: Path, text: str) -> None:
     write_text(page, f"{before}{BEGIN}\n{text}{END}{after}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; return 1 where a benchmark failed (not where a target was missed)."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write all figures as JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE.md",
+def _earlier(path: Path) -> dict[str, Any]:
+    """Read the figures that an earlier ``--out`` wrote."""
+    try:
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        table(report)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} holds no figures: {error!r}") from None
+    return report
+
+
+def _parser() -> Parser:
+    parser = Parser("python -m benchmarks.speed", (__doc__ or "").partition("\n")[0])
+    parser.add_argument("--out", type=command_line.path, metavar="FILE.json",
+                        help="write all figures as JSON")  # fmt: skip
+    parser.add_argument("--markdown", type=command_line.path, metavar="FILE.md",
                         help="put the table between the page's markers")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--only", metavar="NAME,...", help=f"of {','.join(BENCHMARKS)}")
-    parser.add_argument("--from", type=Path, metavar="FILE.json", dest="source",
+    parser.add_argument("--from", type=command_line.path, metavar="FILE.json", dest="source",
                         help="measure nothing; show the figures of an earlier --out")  # fmt: skip
     parser.add_argument("--peers-python", default=sys.executable, metavar="PATH",
                         help="an interpreter that has the peers installed")  # fmt: skip
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Returns:
+        Its exit status: 0, 1 where a benchmark failed (not where a target was missed), or as
+        ``qv_env.command_line.run`` says.
+    """
+    return command_line.run(_parser(), _speed, arguments)
+
+
+def _speed(options: argparse.Namespace) -> int:
     names = options.only.split(",") if options.only else list(BENCHMARKS)
     for name in names:
         if name not in BENCHMARKS:
-            parser.error(f"there is no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
-
+            raise ValueError(f"there is no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+    for path in (options.out, options.markdown):
+        if path is not None:
+            command_line.check_file(path)
     if options.source is not None:
-        report = json.loads(options.source.read_text(encoding="utf-8"))
+        report = _earlier(options.source)
     else:
         benchmarks = BENCHMARKS | {"peers": partial(_peers, python=options.peers_python)}
         report = measure(names, QUICK if options.quick else FULL, benchmarks)
-        report["command"] = " ".join(["python -m benchmarks.speed", *(arguments or sys.argv[1:])])
+        report["command"] = options.typed
     if options.out is not None:
         write_json(options.out, report)
     text = table(report)

@@ -280,13 +280,21 @@ class Stopped(Exception):
     Args:
         message: What happened; it is told on a line.
         signal_number: The signal; the exit status is 128 more.
-        command: The command that goes on, which gets a line of its own and is not shortened.
+        command: A command that goes on; it gets a line of its own and is not shortened.
+        before: What stands before the command.
     """
 
-    def __init__(self, message: str, signal_number: int = signal.SIGINT, command: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        signal_number: int = signal.SIGINT,
+        command: str = "",
+        before: str = "to go on: ",
+    ) -> None:
         super().__init__(message)
         self.signal_number = signal_number
         self.command = command
+        self.before = before
 
 
 def _say(line: str) -> None:
@@ -372,7 +380,7 @@ def guarded(
     except Stopped as error:
         status, line = SIGNALLED + error.signal_number, one_line(str(error))
         if error.command:
-            line += f"; to go on:\n  {printable(error.command)}"
+            line += f"\n{error.before}{printable(error.command)}"
     except Exception as error:
         if not isinstance(error, (ValueError, OSError, *errors)) and not _is_out_of_memory(error):
             raise  # a fault of the program

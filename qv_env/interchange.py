@@ -1,7 +1,5 @@
 """Deals in the forms that other solvers read, so that they can check ours.
 
-    python -m agents.interchange {solvitaire,solvitaire-rules,pysol} [--deal CODE]
-
 Solvitaire (Blake and Gent) reads a deal as JSON: ``"tableau piles"`` and ``"stock"``, each pile
 from its bottom to its top, cards as ``"10H"``; the stock's last card is drawn first. What the
 game's rules are is a second file, ``SOLVITAIRE_RULES``. (Read from its sources:

@@ -1,4 +1,4 @@
-"""Look for a way to win a deal whose stock is known: ``python -m agents.solve --deal CODE``.
+"""The solver: looks for a way to win a deal whose stock is known.
 
 This is a tool and an upper bound, not a player: it sees the whole deck. A beam goes through the
 whole game, a draw being a move like others (``agents.search.stage``), with more positions or other

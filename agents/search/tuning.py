@@ -1,11 +1,9 @@
-"""Tune the weights of the plan player, or of the solver, on training deals.
-
-    python -m agents.tune --out FILE [--solver] [--seconds S] [--width W] ...
+"""Tuning: weights with which the plan player, or the solver, reaches more.
 
 CMA-ES (Hansen), by the package ``cmaes``, looks for the weights of ``agents.search.stage.FEATURES``
 with which most is reached: cards on the foundations, a won deal counted twice. All weights
 of a generation play the same deals, each generation plays others, all below 2^34: no held-out
-deal is touched. What is written after each generation is the centre of the distribution, not the
+deal is touched. What comes out of each generation is the centre of the distribution, not the
 luckiest sample.
 """
 

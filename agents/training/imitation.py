@@ -1,4 +1,4 @@
-"""Learn a policy from another player: ``python -m agents.imitate CONFIG [key=value ...]``.
+"""Learning a policy from another player, by imitation.
 
 A policy network learns to choose what a teacher, such as the ``plan`` player, would choose. Games
 of the teacher's own come first. In them everything goes well, so that a policy which has seen no

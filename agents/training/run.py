@@ -1,4 +1,10 @@
-"""A training run and its folder: it goes on from where it was stopped."""
+"""A training run and its folder.
+
+The folder holds the run's resolved config, versions, checkpoints, TensorBoard events, evaluations
+on held-out deals and, at the end, the policy and its results. A run that was killed goes on from
+its newest whole checkpoint as if nothing had happened: networks, optimizer, counters, games and
+random streams are all in it.
+"""
 
 from __future__ import annotations
 

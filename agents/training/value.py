@@ -1,4 +1,4 @@
-"""Learn what positions are worth: ``python -m agents.value CONFIG [key=value ...]``.
+"""Learning what positions are worth, from games of the ``plan`` player.
 
 The ``plan`` player plays many games, but now and then goes to another of its best positions than
 the best. Of its games without that, a network would learn nothing about the positions that it

@@ -196,8 +196,14 @@ def test_the_program(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["--suite", "dev-2000"], "no suite 'dev-2000'"),
-        (["--positions", "0"], "--positions and --jobs are at least 1"),
-        (["--seed", "-1"], "--seed at least 0"),
+        (["--positions", "0"], "--positions: 0 is not at least 1"),
+        (["--workers", "-1"], "--workers: -1 is not at least 0"),
+        (["--jobs", "-1"], "--jobs: -1 is not at least 0"),  # what the option was called
+        (["--seed", "-1"], "--seed: -1 is not at least 0"),
+        (["--limit", "0"], "--limit: 0 is not at least 1"),
+        (["--limit", "-1"], "--limit: -1 is not at least 1"),
+        (["--out", "."], ".: Is a directory"),
+        (["--out", "no/labels.csv"], "no/labels.csv: No such file or directory"),
         (["--suite", "test-10000", "--rows", "rows.jsonl"], "nothing is known about"),
     ],
 )

@@ -228,13 +228,13 @@ def test_bad_requests_are_refused_in_one_line(root, capsys):
         (["--verify", "0"], "--verify: 0 is not at least 1"),
         (["--verify", "1", "--player", "x"], "no player 'x'"),
         (["--add", "none"], "none: no such file or folder"),
+        (["--root", str(root / "none")], f"--root: there is no folder {root / 'none'}"),
     ):
-        with pytest.raises(SystemExit) as stopped:
-            main([*arguments, "--root", str(root)])
-        assert stopped.value.code == 2
+        assert main(["--root", str(root), *arguments]) == 2
         told = capsys.readouterr().err
         assert message in told
         assert told.count("\n") == 1
+    assert not (root / "none").exists()
 
 
 def test_without_results_there_is_a_page(tmp_path):

@@ -484,7 +484,7 @@ def test_mistakes_are_told_in_a_line(tmp_path, capsys):
     ]:
         assert main(arguments) == 2
         error = capsys.readouterr().err
-        assert error.startswith("agents.train: ")
+        assert error.startswith("python -m agents.train: ")
         assert message in error
         assert error.count("\n") == 1
 
@@ -542,7 +542,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(stopped, whole, name):
     assert code == expected, err
     if number != signal.SIGKILL:
         assert "again to stop at once" in out
-        assert err == f"stopped by {name}; --resume goes on\n"
+        assert err == f"python -m agents.train: stopped by {name}; --resume goes on\n"
     else:
         assert err == ""
     run = folder / "seed-3"
@@ -606,7 +606,9 @@ def test_a_second_signal_stops_at_once(tmp_path, whole, capsys, signals_at_evalu
     config = write_config(tmp_path)
     signals_at_evaluation(nth, signal.SIGINT, signal.SIGINT)
     assert main([config, "--out", str(tmp_path)]) == 130
-    assert capsys.readouterr().err.startswith("stopped at once; --resume goes on")
+    assert capsys.readouterr().err == (
+        "python -m agents.train: interrupted; --resume goes on from the newest checkpoint\n"
+    )
     run = tmp_path / "seed-3"
     assert checkpoints(run)[-1] == f"checkpoint-{128 if nth == 2 else 320:012d}.pt"
     assert main([config, "--out", str(tmp_path), "--resume"]) == 0
@@ -634,7 +636,7 @@ def test_a_folder_in_which_a_run_works_is_refused_to_others(tmp_path, capsys):
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert main([write_config(tmp_path), "--out", str(out), "--resume"]) == 2
     error = capsys.readouterr().err
-    assert error == f"agents.train: {out / 'seed-3'} is in use by another process\n"
+    assert error == f"python -m agents.train: {out / 'seed-3'} is in use by another process\n"
     assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     run.close()
     assert main([write_config(tmp_path), "--out", str(out), "--resume", "--quiet"]) == 0

@@ -251,13 +251,15 @@ def test_an_initial_policy_of_another_make_is_refused(tmp_path, kind, network, v
 def test_the_program(tmp_path, capsys):
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump({**TINY, "games": 12}))
-    assert main([str(path), "seed=3", "--out", str(tmp_path / "out"), "--threads", "1"]) == 0
+    assert main([str(path), "seed=3", "--out", str(tmp_path / "out"), "--workers", "1"]) == 0
     assert (tmp_path / "out" / "seed-3" / POLICY_FILE).is_file()
     assert '"test_r2"' in capsys.readouterr().out
     assert main([str(path), "seed=3", "--out", str(tmp_path / "out")]) == 2
     assert "holds files already" in capsys.readouterr().err
-    assert main([str(path), "--threads", "0"]) == 2
-    assert "--threads is at least 1" in capsys.readouterr().err
+    assert main([str(path), "--workers", "0"]) == 2
+    assert "--workers: 0 is not at least 1" in capsys.readouterr().err
+    assert main([str(path), "--threads", "0"]) == 2  # what the option was called
+    assert "--threads: 0 is not at least 1" in capsys.readouterr().err
 
 
 def test_the_committed_config_is_one():

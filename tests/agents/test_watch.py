@@ -117,8 +117,13 @@ def test_deals_by_number_and_by_code(tmp_path):
         (["ppo:nowhere"], "nowhere: no such policy file"),
         (["greedy", "--deal", "FT1-N-1"], "FT1-N-1"),
         (["greedy", "--deal", str(2**35)], "outside 0.."),
-        (["greedy", "--max-episode-steps", "0"], "max_episode_steps"),
-        (["random", "--seed", "-1"], ""),
+        (["greedy", "--max-episode-steps", "0"], "--max-episode-steps: 0 is not at least 1"),
+        (["greedy", "--max-episode-steps", "1" + 30 * "0"], "is not an integer in 1..1000000"),
+        (["greedy", "--max-episode-steps", "1000001"], "1000001 is more than 1000000"),
+        (["random", "--seed", "-1"], "--seed: -1 is not at least 0"),
+        (["random", "--seed", str(2**63)], "is more than"),
+        (["random", "--out", "a\0b"], "--out: 'a\\x00b' is not a path"),
+        (["random", "--out", "."], ".: Is a directory"),
         (["greedy", "--out", "no/such/folder/game.json"], "no/such/folder"),
     ],
 )
@@ -126,7 +131,7 @@ def test_mistakes_are_told_in_a_line(tmp_path, monkeypatch, capsys, arguments, m
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     error = capsys.readouterr().err
-    assert error.startswith("agents.watch: ")
+    assert error.startswith("python -m agents.watch: ")
     assert message in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
