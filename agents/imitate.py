@@ -45,9 +45,7 @@ def _parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return its exit status, see ``qv_env.command_line.run``."""
     hint = "what was learnt up to the last evaluation is kept"
-    return command_line.run(
-        _parser(), _imitate, arguments, errors=(RunError,), interrupted=hint
-    )
+    return command_line.run(_parser(), _imitate, arguments, errors=(RunError,), interrupted=hint)
 
 
 def _imitate(options: argparse.Namespace) -> int:
