@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qv_env import command_line
 from qv_env.command_line import (
     Parser,
     Stopped,

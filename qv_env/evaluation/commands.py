@@ -7,17 +7,29 @@ players of its own calls the same functions with its own :class:`PlayerNames`.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
-import sys
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from qv_env import MAX_EPISODE_STEPS, suite
+from qv_env.command_line import (
+    MOST_STEPS,
+    Parser,
+    Stopped,
+    add_workers,
+    check_folder,
+    cores,
+    integer,
+    path,
+    printable,
+    run,
+    shortened,
+)
 from qv_env.evaluation.benchmark import play_into
 from qv_env.evaluation.checks import check_player
 from qv_env.evaluation.comparison import ALLOWED, Comparison, load_results
@@ -55,28 +67,9 @@ from qv_env.evaluation.workers import WorkerError
 from qv_env.files import write_json
 from qv_env.suites import SUITE_SIZES
 
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line, without the usage."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
+MOST_BATCH = 65_536  # games that a worker plays at a time
 
 # ----------------------------------------------------------------------------------- benchmarks
-
-
-def _integer(low: int, end: int | None = None) -> Callable[[str], int]:
-    def convert(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no integer") from None
-        if value < low or (end is not None and value >= end):
-            limits = f"at least {low}" if end is None else f"between {low} and {end - 1}"
-            raise argparse.ArgumentTypeError(f"{value} is not {limits}")
-        return value
-
-    return convert
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -86,16 +79,9 @@ def _seeds(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _benchmark_parser(program: str, names: PlayerNames) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=program,
+def _benchmark_parser(program: str, names: PlayerNames) -> Parser:
+    parser = Parser(
+        program,
         description="Let players play the same held-out deals and compare their results.",
     )
     parser.add_argument(
@@ -115,7 +101,10 @@ def _benchmark_parser(program: str, names: PlayerNames) -> argparse.ArgumentPars
         " separated by commas",
     )
     parser.add_argument(
-        "--limit", metavar="N", type=_integer(1), help="play the first N of the deals only"
+        "--limit",
+        metavar="N",
+        type=integer(1, MOST_GAMES),
+        help="play the first N of the deals only",
     )
     parser.add_argument(
         "--seeds",
@@ -128,7 +117,7 @@ def _benchmark_parser(program: str, names: PlayerNames) -> argparse.ArgumentPars
     parser.add_argument(
         "--max-episode-steps",
         metavar="N",
-        type=_integer(1),
+        type=integer(1, MOST_STEPS),
         help=f"the step limit (default {MAX_EPISODE_STEPS})",
     )
     parser.add_argument(
@@ -137,24 +126,22 @@ def _benchmark_parser(program: str, names: PlayerNames) -> argparse.ArgumentPars
         default=None,
         help="keep the games' actions in the rows, to look at with the comparison's report",
     )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=_integer(0),
-        default=cores(),
-        help="processes that play, a thread each (default: one a core; 0: play in this process,"
-        " for debuggers); no row depends on it",
+    add_workers(
+        parser,
+        cores(),
+        "processes that play, a thread each (default: one a core; 0: play in this process, for"
+        " debuggers); no row depends on it",
     )
     parser.add_argument(
         "--batch",
         metavar="N",
-        type=_integer(1),
+        type=integer(1, MOST_BATCH),
         help="games that a worker plays at a time (default: as the player says)",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
-        type=Path,
+        type=path,
         help="where the results go (default runs/benchmark/SUITE-TIME)",
     )
     parser.add_argument(
@@ -177,28 +164,30 @@ def benchmark(arguments: Sequence[str], program: str, names: PlayerNames) -> int
         names: The players that there are.
 
     Returns:
-        The exit status: 0, or 130 after Ctrl-C.
-
-    Raises:
-        SystemExit: With status 2, when something that was asked for cannot be done.
+        The exit status, see ``qv_env.command_line.run``.
     """
-    parser = _benchmark_parser(program, names)
-    options = parser.parse_args(arguments)
-    command = shlex.join([*program.split(), *arguments])
-    folder = options.out
+    return run(
+        _benchmark_parser(program, names),
+        lambda options: _benchmark(options, program, names),
+        arguments,
+    )
+
+
+def _benchmark(options: argparse.Namespace, program: str, names: PlayerNames) -> int:
+    command, folder = options.typed, options.out
+    if options.resume:
+        schedule = _resumed_schedule(options)
+        if (folder / SUMMARY).is_file():
+            check_same_schedule(folder, schedule)
+            _print(f"{folder} is finished")
+            return 0
+        command = ""  # the one that it began with stays
+    else:
+        schedule = _new_schedule(options)
+        started = datetime.now().strftime("%Y%m%d-%H%M%S")
+        label = schedule.suite.replace(":", "-")
+        folder = options.out or Path("runs", "benchmark", f"{label}-{started}")
     try:
-        if options.resume:
-            schedule = _resumed_schedule(options)
-            if (folder / SUMMARY).is_file():
-                check_same_schedule(folder, schedule)
-                print(f"{folder} is finished")
-                return 0
-            command = ""  # the one that it began with stays
-        else:
-            schedule = _new_schedule(options)
-            started = datetime.now().strftime("%Y%m%d-%H%M%S")
-            label = schedule.suite.replace(":", "-")
-            folder = options.out or Path("runs", "benchmark", f"{label}-{started}")
         results = play_into(
             folder,
             schedule,
@@ -209,20 +198,17 @@ def benchmark(arguments: Sequence[str], program: str, names: PlayerNames) -> int
             overwrite=options.overwrite,
             progress=True,
         )
-    except (ValueError, OSError, WorkerError) as error:
-        hint = ""
-        if isinstance(error, WorkerError):
-            hint = f" (the games so far are kept: {_resume_command(program, folder, options)})"
-        parser.error(" ".join(str(error).split()) + hint)
+    except WorkerError as error:
+        hint = f"the games so far are kept: {_resume_command(program, folder, options)}"
+        raise ValueError(f"{shortened(str(error))} ({hint})") from error
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        if folder is not None and (folder / DESCRIPTION).is_file():
-            print(f"to go on: {_resume_command(program, folder, options)}", file=sys.stderr)
-        return 130
+        begun = (folder / DESCRIPTION).is_file()
+        on = _resume_command(program, folder, options) if begun else ""
+        raise Stopped("interrupted", signal.SIGINT, on) from None
     frame = results.frame
-    print(f"Results on {deals_text(frame)}, {seeds_text(frame)}:\n")
-    print(markdown_table(summarize(results)))
-    print(f"{folder}: {', '.join(FILES)}")
+    _print(f"Results on {deals_text(frame)}, {seeds_text(frame)}:\n")
+    _print(markdown_table(summarize(results)))
+    _print(f"{folder}: {', '.join(FILES)}")
     return 0
 
 
@@ -299,37 +285,41 @@ def _chosen_players(texts: Sequence[str]) -> dict[str, str]:
 
 
 def check(arguments: Sequence[str], program: str, names: PlayerNames) -> int:
-    """Run the command line that checks whether a player keeps the protocol; return 0.
+    """Run the command line that checks whether a player keeps the protocol.
 
     Args:
         arguments: What stands after the program's name.
         program: How the program is called.
         names: The players that there are.
 
-    Raises:
-        SystemExit: With status 2, when the player breaks the protocol or cannot be made.
+    Returns:
+        The exit status, see ``qv_env.command_line.run``.
     """
-    parser = _Parser(
-        prog=program,
+    parser = Parser(
+        program,
         description="Check that a player keeps the protocol: its games replay by the rules, repeat"
         " with the same seed, and do not depend on other games or on hidden cards.",
     )
     parser.add_argument("player", metavar="PLAYER", help=names.forms)
-    options = parser.parse_args(arguments)
-    try:
-        check_player(names.make(options.player))
-    except (ValueError, OSError) as error:
-        parser.error(" ".join(f"{options.player}: {error}".split()))
-    print(f"{options.player} keeps the protocol")
-    return 0
+
+    def body(options: argparse.Namespace) -> int:
+        player = names.make(options.player)
+        try:
+            check_player(player)
+        except ValueError as error:
+            raise ValueError(f"{options.player}: {error}") from error
+        _print(f"{options.player} keeps the protocol")
+        return 0
+
+    return run(parser, body, arguments)
 
 
 # ---------------------------------------------------------------------------------- comparisons
 
 
-def _compare_parser(program: str) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=program,
+def _compare_parser(program: str) -> Parser:
+    parser = Parser(
+        program,
         description="Compare results on the same deals.",
     )
     parser.add_argument(
@@ -364,7 +354,7 @@ def _compare_parser(program: str) -> argparse.ArgumentParser:
         default=[],
         help="an agent's name and the folders of its training runs: draw its learning curve",
     )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="write report, plots and figures")
+    parser.add_argument("--out", metavar="DIR", type=path, help="write report, plots and figures")
     return parser
 
 
@@ -376,37 +366,39 @@ def compare(arguments: Sequence[str], program: str) -> int:
         program: How the program is called, such as ``python -m qv_env compare``.
 
     Returns:
-        The exit status.
-
-    Raises:
-        SystemExit: With status 2, when something that was asked for cannot be done.
+        The exit status, see ``qv_env.command_line.run``.
     """
-    parser = _compare_parser(program)
-    options = parser.parse_args(arguments)
-    try:
-        for name, *rest in (*options.group, *options.learning):
-            if not rest:
-                raise ValueError(f"{name!r} stands alone: NAME and what belongs to it")
-        allowed = [ALLOWED[name] for name in options.allow]
-        results = load_results(options.results, allowed)
-        groups = {name: players for name, *players in options.group}
-        if options.baseline not in (None, *results.players, *groups):
-            results = with_published(results, options.baseline, allowed)
-        comparison = Comparison(results, groups, options.baseline)
-        learning = {name: read_runs(runs) for name, *runs in options.learning}
-        if options.out is not None:
-            command = shlex.join([*program.split(), *arguments])
-            title = f"Comparison on {deals_text(results.frame)}"
-            page = write_page(options.out, title, report_blocks(comparison, learning, command))
-            write_json(options.out / COMPARISON, comparison.to_dict())
-    except (ValueError, OSError) as error:
-        parser.error(" ".join(str(error).split()))
-    print(f"Results on {deals_text(results.frame)}:\n")
-    print(text_rows(table_cells(comparison.summaries)))
-    if comparison.groups:
-        print(text_rows(group_cells(comparison.groups)))
-    if comparison.pairs:
-        print(text_rows(pair_cells(comparison.pairs)))
+    return run(_compare_parser(program), _compare, arguments)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    for name, *rest in (*options.group, *options.learning):
+        if not rest:
+            raise ValueError(f"{name!r} stands alone: NAME and what belongs to it")
     if options.out is not None:
-        print(f"report: {page}")
+        check_folder(options.out)
+    allowed = [ALLOWED[name] for name in options.allow]
+    results = load_results(options.results, allowed)
+    groups = {name: players for name, *players in options.group}
+    if options.baseline not in (None, *results.players, *groups):
+        results = with_published(results, options.baseline, allowed)
+    comparison = Comparison(results, groups, options.baseline)
+    learning = {name: read_runs(runs) for name, *runs in options.learning}
+    deals = deals_text(results.frame)
+    _print(f"Results on {deals}:\n")
+    _print(text_rows(table_cells(comparison.summaries)))
+    if comparison.groups:
+        _print(text_rows(group_cells(comparison.groups)))
+    if comparison.pairs:
+        _print(text_rows(pair_cells(comparison.pairs)))
+    if options.out is not None:
+        blocks = report_blocks(comparison, learning, options.typed)
+        page = write_page(options.out, f"Comparison on {deals}", blocks)
+        write_json(options.out / COMPARISON, comparison.to_dict())
+        _print(f"report: {page}")
     return 0
+
+
+def _print(text: str) -> None:
+    """Print a text whose lines may hold names that would steer the terminal."""
+    print("\n".join(map(printable, text.split("\n"))))
