@@ -13,6 +13,7 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
 from agents.networks.files import load_policy, policy_outputs
 from agents.networks.policy import masked_log_probs
+from agents.search.stage import table_key
 from qv_env.evaluation.players.base import Player, Uniforms, sample_rows
 from qv_env.observation import visible_states
 from qv_env.rules import Game, play
@@ -26,16 +27,13 @@ PLAYS = {
 }
 
 
-def position_key(game: Game) -> bytes:
+def position_key(game: Game) -> tuple[int, int, int]:
     """What two positions of one episode share when they are the same.
 
-    Positions that differ only in the order of columns, or of a suit's two foundations, are the
-    same. Within an episode the sizes of stock and waste say what lies in them.
+    Within an episode the sizes of stock and waste say what lies in them. The cards of the waste
+    play no part: observations without ``memory`` do not show them.
     """
-    foundations = game["foundations"].reshape(2, -1)
-    columns = sorted(column.tobytes() for column in game["columns"])
-    sizes = bytes((int(game["waste_size"]), int(game["stock_size"])))
-    return b"".join([*columns, np.sort(foundations, axis=0).tobytes(), sizes])
+    return int(table_key(game)), int(game["waste_size"]), int(game["stock_size"])
 
 
 class PPOPlayer(Player):
@@ -103,7 +101,7 @@ class PPOPlayer(Player):
     def prepare(self, num_seats: int) -> None:
         """Get ready for games at seats 0..num_seats - 1."""
         self._uniforms = Uniforms(num_seats)
-        self._met: list[Counter[bytes]] = [Counter() for _ in range(num_seats)]
+        self._met: list[Counter[tuple[int, int, int]]] = [Counter() for _ in range(num_seats)]
         self._insight: dict[str, np.ndarray] = {}
 
     def start(self, seat: int, rng: np.random.Generator) -> None:

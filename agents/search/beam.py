@@ -1,33 +1,35 @@
-"""Searches through whole games whose stock is known, made fast by looking at changes only.
+"""Searches through whole games whose stock is known, made fast by following changes only.
 
 A *node* is a game and what is known about it: a hash and the set of cards of each pile, and the
-counts that most of ``stage.FEATURES`` are made of. A move changes two piles, so a child's
+counts that most of ``features.FEATURES`` are made of. A move changes two piles, so a child's
 key and value follow from its parent's with a few operations. They are those of ``stage``
 (``position_key``, and the weighted sum of what ``measure`` writes, but for rounding); tests compare
-them. What is legal and what a move does is asked of ``qv_env.rules``.
+them. ``qv_env.rules`` says what is legal and what a move does.
 
-``expand`` makes a beam's next layer; ``exhaust`` goes through everything that can be reached.
+``expand`` makes a beam's next layer; ``exhaust`` visits everything that can be reached.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from agents.search.stage import (
-    _CARD,
-    _IN_COLUMN,
-    _IN_WASTE,
-    _KINGS,
-    _LOWER,
-    _NEAR_OR_UP,
-    _ON_FOUNDATIONS,
-    _STOCK_LEFT,
-    FEATURES,
-    _is_new,
-    _longer,
-    safe_action,
+from agents.search.features import INDEX
+from agents.search.stage import best_places, fills_other, first_empty, longer, safe_action
+from agents.search.tables import (
+    CARD,
+    FAR,
+    IN_COLUMN,
+    IN_WASTE,
+    KINGS,
+    LOWER,
+    NEAR_OR_UP,
+    NO_CARDS,
+    ON_FOUNDATIONS,
+    STOCK_LEFT,
+    is_known,
+    is_new,
 )
 from qv_env.actions import (
     COLUMN,
@@ -86,46 +88,24 @@ NODE = np.dtype(
 
 Node: TypeAlias = Any  # a record of NODE
 
-_NONE = np.uint64(0)
 _BIT = np.uint64(1)
-_FAR = 255  # deeper than any card lies
 _NO_PLACE = STOCK_CARDS
 
-# Where each feature's weight is.
-(
-    _UP,
-    _EVEN,
-    _EMPTY,
-    _MORE_EMPTY,
-    _LINKS,
-    _OVER,
-    _OVER_NEAR,
-    _WASTE_OVER,
-    _WASTE_OVER_NEAR,
-    _DEPTH,
-    _WASTE_DEPTH,
-    _IN_STOCK,
-    _PROMISE_UP,
-    _PROMISE_COLUMNS,
-    _WASTE,
-    _CLEAN,
-    _SHORTEST,
-    _WASTE_LINKS,
-    _KINGS_COVERING,
-    _EMPTY_EARLY,
-    _OVER_EARLY,
-    _UP_EARLY,
-) = range(len(FEATURES))
+
+class DrawingOrder(NamedTuple):
+    """Where the cards come in the order of drawing; those of the waste count as drawn."""
+
+    # uint8 (2, 53), by card id: the earlier copy's place in row 0, the later one's in row 1; 64 for
+    # none.
+    places: np.ndarray
+    size: int  # cards in waste and stock
 
 
-def drawing_places(root: np.ndarray) -> np.ndarray:
-    """Return where the copies of each card come in the order of drawing: uint8 (2, 53).
+def drawing_order(root: np.ndarray) -> DrawingOrder:
+    """Return the order of drawing of a game.
 
     Args:
-        root: STATE (1,), the order of its stock known. The waste counts as drawn from the bottom.
-
-    Returns:
-        By card id, the earlier copy's place in row 0 and the later one's in row 1; 64 for none.
+        root: STATE (1,), the order of its stock known. The waste was drawn from the bottom up.
     """
     game = root[0]
     waste = game["waste"][: game["waste_size"]]
@@ -133,7 +113,7 @@ def drawing_places(root: np.ndarray) -> np.ndarray:
     places = np.full((COPIES, NUM_KINDS + 1), _NO_PLACE, dtype=np.uint8)
     for place, card_id in enumerate([*waste.tolist(), *stock.tolist()]):
         places[int(places[0, card_id] != _NO_PLACE), card_id] = place
-    return places
+    return DrawingOrder(places, waste.size + stock.size)
 
 
 # ------------------------------------------------------------------------- following the moves
@@ -142,9 +122,9 @@ def drawing_places(root: np.ndarray) -> np.ndarray:
 @inlined
 def _near(game: Game) -> np.uint64:
     """The cards that are near, and lower ones, as bits."""
-    near = _NONE
+    near = NO_CARDS
     for s in range(NUM_SUITS):
-        near |= _NEAR_OR_UP[s, min(game["foundations"][s], game["foundations"][s + NUM_SUITS])]
+        near |= NEAR_OR_UP[s, min(game["foundations"][s], game["foundations"][s + NUM_SUITS])]
     return near
 
 
@@ -158,44 +138,44 @@ def _low_high(game: Game, s: int) -> tuple[int, int]:
 @inlined
 def _foundations_key(game: Game, s: int) -> np.uint64:
     low, high = _low_high(game, s)
-    return _ON_FOUNDATIONS[s, low, high]
+    return ON_FOUNDATIONS[s, low, high]
 
 
 @inlined
 def _leave_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
     """Bring a node up to date before a column's top card leaves it."""
     row = int(node["game"]["heights"][c]) - 1
-    card = _CARD[card_id]
+    card = CARD[card_id]
     old = node["hashes"][c]
-    new = old ^ _IN_COLUMN[row, card_id]
+    new = old ^ IN_COLUMN[row, card_id]
     node["hashes"][c] = new
     node["key"] += mixed(new) - mixed(old)
     if node["twice"][c] & card:
         node["twice"][c] ^= card
     else:
         node["once"][c] ^= card
-    lower = node["once"][c] & _LOWER[card_id]
-    node["over"] -= lower != _NONE
-    node["over_near"] -= (lower & near) != _NONE
+    lower = node["once"][c] & LOWER[card_id]
+    node["over"] -= lower != NO_CARDS
+    node["over_near"] -= (lower & near) != NO_CARDS
     if row > 0:
         linked = awaited(node["game"]["columns"][c, row - 1]) == card_id
         node["links"] -= linked
         node["links_in"][c] -= linked
-        node["kings"] -= (card & _KINGS) != _NONE
+        node["kings"] -= (card & KINGS) != NO_CARDS
 
 
 @inlined
 def _enter_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
     """Bring a node up to date before a card goes on a column."""
     row = int(node["game"]["heights"][c])
-    card = _CARD[card_id]
+    card = CARD[card_id]
     old = node["hashes"][c]
-    new = old ^ _IN_COLUMN[row, card_id]
+    new = old ^ IN_COLUMN[row, card_id]
     node["hashes"][c] = new
     node["key"] += mixed(new) - mixed(old)
-    lower = node["once"][c] & _LOWER[card_id]
-    node["over"] += lower != _NONE
-    node["over_near"] += (lower & near) != _NONE
+    lower = node["once"][c] & LOWER[card_id]
+    node["over"] += lower != NO_CARDS
+    node["over_near"] += (lower & near) != NO_CARDS
     if node["once"][c] & card:
         node["twice"][c] |= card
     else:
@@ -204,16 +184,16 @@ def _enter_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
         linked = awaited(node["game"]["columns"][c, row - 1]) == card_id
         node["links"] += linked
         node["links_in"][c] += linked
-        node["kings"] += (card & _KINGS) != _NONE
+        node["kings"] += (card & KINGS) != NO_CARDS
 
 
 @inlined
 def _leave_waste(node: Node, card_id: int, near: np.uint64, places: np.ndarray) -> None:
     """Bring a node up to date before the waste's top card leaves it."""
     size = int(node["game"]["waste_size"])
-    card = _CARD[card_id]
+    card = CARD[card_id]
     old = node["waste_hash"]
-    new = old ^ _IN_WASTE[size - 1, card_id]
+    new = old ^ IN_WASTE[size - 1, card_id]
     node["waste_hash"] = new
     node["key"] += new - old
     if node["waste_twice"] & card:
@@ -221,9 +201,9 @@ def _leave_waste(node: Node, card_id: int, near: np.uint64, places: np.ndarray) 
     else:
         node["waste_once"] ^= card
     node["waste_places"] ^= _BIT << np.uint64(_place_in_waste(node, card_id, places))
-    lower = node["waste_once"] & _LOWER[card_id]
-    node["waste_over"] -= lower != _NONE
-    node["waste_over_near"] -= (lower & near) != _NONE
+    lower = node["waste_once"] & LOWER[card_id]
+    node["waste_over"] -= lower != NO_CARDS
+    node["waste_over_near"] -= (lower & near) != NO_CARDS
     if size > 1:
         node["waste_links"] -= awaited(card_id) == node["game"]["waste"][size - 2]
 
@@ -232,14 +212,14 @@ def _leave_waste(node: Node, card_id: int, near: np.uint64, places: np.ndarray) 
 def _enter_waste(node: Node, card_id: int, near: np.uint64, place: int) -> None:
     """Bring a node up to date before a card goes on the waste."""
     size = int(node["game"]["waste_size"])
-    card = _CARD[card_id]
+    card = CARD[card_id]
     old = node["waste_hash"]
-    new = old ^ _IN_WASTE[size, card_id]
+    new = old ^ IN_WASTE[size, card_id]
     node["waste_hash"] = new
     node["key"] += new - old
-    lower = node["waste_once"] & _LOWER[card_id]
-    node["waste_over"] += lower != _NONE
-    node["waste_over_near"] += (lower & near) != _NONE
+    lower = node["waste_once"] & LOWER[card_id]
+    node["waste_over"] += lower != NO_CARDS
+    node["waste_over_near"] += (lower & near) != NO_CARDS
     if node["waste_once"] & card:
         node["waste_twice"] |= card
     else:
@@ -253,7 +233,7 @@ def _enter_waste(node: Node, card_id: int, near: np.uint64, place: int) -> None:
 def _place_in_waste(node: Node, card_id: int, places: np.ndarray) -> int:
     """The place of the higher copy of a card that is in the waste."""
     place = places[1, card_id]
-    if place == _NO_PLACE or (node["waste_places"] >> np.uint64(place)) & _BIT == _NONE:
+    if place == _NO_PLACE or (node["waste_places"] >> np.uint64(place)) & _BIT == NO_CARDS:
         place = places[0, card_id]
     return int(place)
 
@@ -275,7 +255,7 @@ def _follow(node: Node, action: int, near: np.uint64, places: np.ndarray, drawab
         _leave_waste(node, card_id, near, places)
     elif source == STOCK:
         size = game["stock_size"]
-        node["key"] += _STOCK_LEFT[size - 1] - _STOCK_LEFT[size]
+        node["key"] += STOCK_LEFT[size - 1] - STOCK_LEFT[size]
     else:
         node["up"] -= 1
     if target == COLUMN:
@@ -296,21 +276,21 @@ def _count_near(node: Node) -> None:
     near = _near(game)
     over_near = 0
     for c in range(NUM_COLUMNS):
-        if node["once"][c] & near == _NONE:
+        if node["once"][c] & near == NO_CARDS:
             continue
-        under = _NONE
+        under = NO_CARDS
         for row in range(game["heights"][c]):
             card_id = game["columns"][c, row]
-            over_near += (under & near & _LOWER[card_id]) != _NONE
-            under |= _CARD[card_id]
+            over_near += (under & near & LOWER[card_id]) != NO_CARDS
+            under |= CARD[card_id]
     node["over_near"] = over_near
     over_near = 0
-    if node["waste_once"] & near != _NONE:
-        under = _NONE
+    if node["waste_once"] & near != NO_CARDS:
+        under = NO_CARDS
         for k in range(game["waste_size"]):
             card_id = game["waste"][k]
-            over_near += (under & near & _LOWER[card_id]) != _NONE
-            under |= _CARD[card_id]
+            over_near += (under & near & LOWER[card_id]) != NO_CARDS
+            under |= CARD[card_id]
     node["waste_over_near"] = over_near
 
 
@@ -343,37 +323,37 @@ def _key_after(node: Node, action: int) -> np.uint64:
     key = node["key"]
     if source == COLUMN:
         old = node["hashes"][s]
-        key += mixed(old ^ _IN_COLUMN[int(game["heights"][s]) - 1, card_id]) - mixed(old)
+        key += mixed(old ^ IN_COLUMN[int(game["heights"][s]) - 1, card_id]) - mixed(old)
     elif source == WASTE:
         old = node["waste_hash"]
-        key += (old ^ _IN_WASTE[int(game["waste_size"]) - 1, card_id]) - old
+        key += (old ^ IN_WASTE[int(game["waste_size"]) - 1, card_id]) - old
     elif source == STOCK:
         size = game["stock_size"]
-        key += _STOCK_LEFT[size - 1] - _STOCK_LEFT[size]
+        key += STOCK_LEFT[size - 1] - STOCK_LEFT[size]
     else:
         suit = s % NUM_SUITS
         low, high = _low_high(game, suit)
-        key -= _ON_FOUNDATIONS[suit, low, high]
+        key -= ON_FOUNDATIONS[suit, low, high]
         if game["foundations"][s] == high:
             high -= 1
         else:
             low -= 1
-        key += _ON_FOUNDATIONS[suit, min(low, high), max(low, high)]
+        key += ON_FOUNDATIONS[suit, min(low, high), max(low, high)]
     if target == COLUMN:
         old = node["hashes"][t]
-        key += mixed(old ^ _IN_COLUMN[int(game["heights"][t]), card_id]) - mixed(old)
+        key += mixed(old ^ IN_COLUMN[int(game["heights"][t]), card_id]) - mixed(old)
     elif target == WASTE:
         old = node["waste_hash"]
-        key += (old ^ _IN_WASTE[int(game["waste_size"]), card_id]) - old
+        key += (old ^ IN_WASTE[int(game["waste_size"]), card_id]) - old
     else:
         suit = int(suit_of(card_id))
         low, high = _low_high(game, suit)
-        key -= _ON_FOUNDATIONS[suit, low, high]
+        key -= ON_FOUNDATIONS[suit, low, high]
         if rank_of(card_id) == high:
             high += 1
         else:
             low += 1
-        key += _ON_FOUNDATIONS[suit, low, high]
+        key += ON_FOUNDATIONS[suit, low, high]
     return key
 
 
@@ -390,17 +370,17 @@ def begin(nodes: np.ndarray, root: np.ndarray) -> None:
     game = node["game"]
     near = _near(game)
     node["up"] = foundation_cards(game)
-    node["key"] = _STOCK_LEFT[game["stock_size"]]
+    node["key"] = STOCK_LEFT[game["stock_size"]]
     for s in range(NUM_SUITS):
         node["key"] += _foundations_key(game, s)
     node["links"] = node["over"] = node["over_near"] = node["kings"] = 0
     node["waste_over"] = node["waste_over_near"] = node["waste_links"] = 0
-    node["waste_hash"] = node["waste_once"] = node["waste_twice"] = _NONE
-    node["waste_places"] = _NONE
+    node["waste_hash"] = node["waste_once"] = node["waste_twice"] = NO_CARDS
+    node["waste_places"] = NO_CARDS
     for c in range(NUM_COLUMNS):
-        node["hashes"][c] = node["once"][c] = node["twice"][c] = _NONE
+        node["hashes"][c] = node["once"][c] = node["twice"][c] = NO_CARDS
         node["links_in"][c] = 0
-        node["key"] += mixed(_NONE)
+        node["key"] += mixed(NO_CARDS)
         for row in range(root[0]["heights"][c]):
             game["heights"][c] = row
             _enter_column(node, c, int(game["columns"][c, row]), near)
@@ -423,24 +403,24 @@ def node_value(
     Args:
         node: A record of NODE.
         weights: float32 (NUM_FEATURES,).
-        promise: float32 (65, 53), by cards left in the stock; see ``agents.search.stage.measure``.
-        places: See ``drawing_places``.
+        promise: float32 (65, 53), by cards left in the stock; see ``features.measure``.
+        places: See ``DrawingOrder``.
         depths: uint8 (53,), of any content: how many cards lie above needed ones in columns.
     """
     game = node["game"]
     even = 0
-    needed = _NONE
+    needed = NO_CARDS
     for s in range(NUM_SUITS):
         low, high = _low_high(game, s)
         even += low
         if low < NUM_RANKS:
             card_id = s * NUM_RANKS + low + 1
-            needed |= _CARD[card_id]
-            depths[card_id] = _FAR
+            needed |= CARD[card_id]
+            depths[card_id] = FAR
         if high < NUM_RANKS:
             card_id = s * NUM_RANKS + high + 1
-            needed |= _CARD[card_id]
-            depths[card_id] = _FAR
+            needed |= CARD[card_id]
+            depths[card_id] = FAR
 
     size = int(game["stock_size"])
     empty = clean = 0
@@ -456,10 +436,10 @@ def node_value(
         promise_columns += promise[size, awaited(game["columns"][c, height - 1])]
         wanted = node["once"][c] & needed
         above = 0
-        while wanted != _NONE:
+        while wanted != NO_CARDS:
             card_id = int(game["columns"][c, height - 1 - above])
-            if wanted & _CARD[card_id]:
-                wanted ^= _CARD[card_id]
+            if wanted & CARD[card_id]:
+                wanted ^= CARD[card_id]
                 depths[card_id] = min(depths[card_id], above)
             above += 1
 
@@ -473,11 +453,11 @@ def node_value(
                 continue
             card_id = s * NUM_RANKS + height + 1
             promise_up += promise[size, card_id]
-            in_column, in_waste = int(depths[card_id]), _FAR
-            if node["waste_once"] & _CARD[card_id]:
+            in_column, in_waste = int(depths[card_id]), FAR
+            if node["waste_once"] & CARD[card_id]:
                 place = np.uint64(_place_in_waste(node, card_id, places))
                 in_waste = int(count_bits((node["waste_places"] >> place) >> _BIT))
-            if in_column == _FAR and in_waste == _FAR:
+            if in_column == FAR and in_waste == FAR:
                 in_stock += 1
             elif in_column <= in_waste:
                 depth += in_column
@@ -486,25 +466,25 @@ def node_value(
 
     early = np.float32(size) / np.float32(STOCK_CARDS)
     return (
-        (weights[_UP] + weights[_UP_EARLY] * early) * node["up"]
-        + weights[_EVEN] * even
-        + (weights[_EMPTY] + weights[_EMPTY_EARLY] * early) * min(empty, 1)
-        + weights[_MORE_EMPTY] * max(empty - 1, 0)
-        + weights[_LINKS] * node["links"]
-        + (weights[_OVER] + weights[_OVER_EARLY] * early) * node["over"]
-        + weights[_OVER_NEAR] * node["over_near"]
-        + weights[_WASTE_OVER] * node["waste_over"]
-        + weights[_WASTE_OVER_NEAR] * node["waste_over_near"]
-        + weights[_DEPTH] * depth
-        + weights[_WASTE_DEPTH] * waste_depth
-        + weights[_IN_STOCK] * in_stock
-        + weights[_PROMISE_UP] * promise_up
-        + weights[_PROMISE_COLUMNS] * promise_columns
-        + weights[_WASTE] * game["waste_size"]
-        + weights[_CLEAN] * clean
-        + weights[_SHORTEST] * (shortest if empty < NUM_COLUMNS else 0)
-        + weights[_WASTE_LINKS] * node["waste_links"]
-        + weights[_KINGS_COVERING] * node["kings"]
+        (weights[INDEX.up] + weights[INDEX.up_early] * early) * node["up"]
+        + weights[INDEX.even] * even
+        + (weights[INDEX.empty] + weights[INDEX.empty_early] * early) * min(empty, 1)
+        + weights[INDEX.more_empty] * max(empty - 1, 0)
+        + weights[INDEX.links] * node["links"]
+        + (weights[INDEX.over] + weights[INDEX.over_early] * early) * node["over"]
+        + weights[INDEX.over_near] * node["over_near"]
+        + weights[INDEX.waste_over] * node["waste_over"]
+        + weights[INDEX.waste_over_near] * node["waste_over_near"]
+        + weights[INDEX.depth] * depth
+        + weights[INDEX.waste_depth] * waste_depth
+        + weights[INDEX.in_stock] * in_stock
+        + weights[INDEX.promise_up] * promise_up
+        + weights[INDEX.promise_columns] * promise_columns
+        + weights[INDEX.waste] * game["waste_size"]
+        + weights[INDEX.clean] * clean
+        + weights[INDEX.shortest] * (shortest if empty < NUM_COLUMNS else 0)
+        + weights[INDEX.waste_links] * node["waste_links"]
+        + weights[INDEX.kings] * node["kings"]
     )
 
 
@@ -526,40 +506,52 @@ def _is_fresh(key: np.uint64, seen: np.ndarray) -> bool:
     return True
 
 
+class Layer(NamedTuple):
+    """Positions of a beam that are as many moves from its beginning, in an order of their own."""
+
+    nodes: np.ndarray  # NODE (width,)
+    parents: np.ndarray  # int32 (width,): for each, its parent's place in the layer before
+    actions: np.ndarray  # uint8 (width,): the move in between, without the safe cards that follow
+
+
+def new_layer(width: int) -> Layer:
+    """Return a layer with room for so many positions."""
+    return Layer(
+        np.zeros(width, dtype=NODE),
+        np.zeros(width, dtype=np.int32),
+        np.zeros(width, dtype=np.uint8),
+    )
+
+
 @compiled
 def expand(
     nodes: np.ndarray,
-    count: int,
-    following: np.ndarray,
-    parents: np.ndarray,
-    actions: np.ndarray,
+    following: Layer,
     seen: np.ndarray,
     weights: np.ndarray,
     promise: np.ndarray,
-    places: np.ndarray,
-    drawable: int,
+    order: DrawingOrder,
     take_backs: bool,
 ) -> tuple[int, bool, int, int]:
     """Make the next layer of a beam: the best of the positions one move further.
 
     Args:
-        nodes: NODE (width,), the layer, the first ``count`` of them.
-        count: How many positions it has.
-        following: NODE (width,), where the next layer is written.
-        parents: int32 (width,), for each position of the next layer its parent's place.
-        actions: uint8 (width,), the move in between; safe cards that go up are not noted.
+        nodes: NODE (count,), the positions of the layer.
+        following: The next layer, which is written.
         seen: uint64, a power of two long, at least 8: keys of positions, the latest of those that
             were seen. Zeros at first.
         weights: float32 (NUM_FEATURES,).
         promise: float32 (65, 53), by cards left in the stock.
-        places, drawable: See ``drawing_places``; how many there are.
+        order: The game's order of drawing.
         take_backs: Whether cards may come back from foundations.
 
     Returns:
         How many positions the next layer has; whether its only one is won; how many new positions
         were seen; the most cards up of any.
     """
-    width = following.size
+    places, drawable = order
+    next_nodes, parents, actions = following
+    width = next_nodes.size
     mask = np.zeros(NUM_ACTIONS if take_backs else NUM_ACTIONS_WITHOUT_TAKE_BACK, dtype=np.uint8)
     words = mask.view(np.uint64)
     legal_work = np.zeros(WORK_SIZE, dtype=np.uint64)
@@ -571,20 +563,20 @@ def expand(
     candidate_parents = np.empty(room, dtype=np.int32)
     candidate_actions = np.empty(room, dtype=np.uint8)
     candidates = reached = most_up = 0
-    for parent in range(count):
+    for parent in range(nodes.size):
         if candidates + NUM_ACTIONS > room:
             room *= 2
-            values = _longer(values, room)
-            candidate_parents = _longer(candidate_parents, room)
-            candidate_actions = _longer(candidate_actions, room)
+            values = longer(values, room)
+            candidate_parents = longer(candidate_parents, room)
+            candidate_actions = longer(candidate_actions, room)
         game = nodes[parent]["game"]
         write_legal_actions(game, words, legal_work)
-        empty = _first_empty(game)
+        empty = first_empty(game)
         for word in range(words.size):
-            if words[word] == _NONE:
+            if words[word] == NO_CARDS:
                 continue
             for action in range(8 * word, 8 * word + 8):
-                if mask[action] == 0 or _fills_other(game, action, empty):
+                if mask[action] == 0 or fills_other(game, action, empty):
                     continue
                 if not _is_fresh(_key_after(nodes[parent], action), seen):
                     continue
@@ -594,7 +586,7 @@ def expand(
                 reached += 1
                 most_up = max(most_up, child[0]["up"])
                 if child[0]["up"] == NUM_CARDS:
-                    following[0] = child[0]
+                    next_nodes[0] = child[0]
                     parents[0] = parent
                     actions[0] = action
                     return 1, True, reached, most_up
@@ -603,44 +595,15 @@ def expand(
                 candidate_actions[candidates] = action
                 candidates += 1
 
-    threshold, ties = np.float32(-np.inf), candidates
-    if candidates > width:
-        place = candidates - width
-        threshold = np.partition(values[:candidates], place)[place]
-        ties = width - (values[:candidates] > threshold).sum()
     end = 0
-    for k in range(candidates):
-        if values[k] < threshold:
-            continue
-        if values[k] == threshold:
-            if ties == 0:
-                continue
-            ties -= 1
+    for k in best_places(values[:candidates], width):
         parent = candidate_parents[k]
         action = int(candidate_actions[k])
-        _make(following[end : end + 1], nodes[parent : parent + 1], action, places, drawable)
+        _make(next_nodes[end : end + 1], nodes[parent : parent + 1], action, places, drawable)
         parents[end] = parent
         actions[end] = action
         end += 1
     return end, False, reached, most_up
-
-
-@inlined
-def _first_empty(game: Game) -> int:
-    """The first empty column, or -1."""
-    for c in range(NUM_COLUMNS):
-        if game["heights"][c] == 0:
-            return c
-    return -1
-
-
-@inlined
-def _fills_other(game: Game, action: int, empty: int) -> bool:
-    """Whether a move fills an empty column that is not the first: they are all alike."""
-    if empty < 0 or MOVE_TABLE[action, 2] != COLUMN:
-        return False
-    target = int(MOVE_TABLE[action, 3])
-    return target > empty and game["heights"][target] == 0
 
 
 # ---------------------------------------------------------------------------------- everything
@@ -648,54 +611,52 @@ def _fills_other(game: Game, action: int, empty: int) -> bool:
 EXHAUSTED, FOUND, NOT_DONE = range(3)
 
 
-@inlined
-def _is_known(key: np.uint64, seen: np.ndarray) -> bool:
-    """Whether a key is in the table that ``_is_new`` notes keys in."""
-    last = np.uint64(seen.size - 1)
-    at = key & last
-    while seen[at] != _NONE:
-        if seen[at] == key:
-            return True
-        at = (at + _BIT) & last
-    return False
+class Path(NamedTuple):
+    """The line of positions that ``exhaust`` is looking at, with room for n of them."""
+
+    nodes: np.ndarray  # NODE (n,), safe cards up; at first only the first is written
+    masks: np.ndarray  # uint8 (n, 192), what is legal in them; zeros at first
+    next_actions: np.ndarray  # int16 (n,), how far each has got with its actions; zeros at first
+
+
+def new_path(room: int) -> Path:
+    """Return a path with room for so many positions."""
+    return Path(
+        np.zeros(room, dtype=NODE),
+        np.zeros((room, NUM_ACTIONS), dtype=np.uint8),
+        np.zeros(room, dtype=np.int16),
+    )
 
 
 @compiled
 def exhaust(
-    nodes: np.ndarray,
-    masks: np.ndarray,
-    next_actions: np.ndarray,
-    depth: int,
-    seen: np.ndarray,
-    most: int,
-    places: np.ndarray,
-    drawable: int,
+    path: Path, depth: int, seen: np.ndarray, most: int, order: DrawingOrder
 ) -> tuple[int, int, int]:
-    """Go through everything that can be reached from a position, depth first.
+    """Visit everything that can be reached from a position, depth first.
 
     All that the rules allow is tried, take-backs and draws included; safe cards go up at once, and
     of empty columns only the first is filled, which loses no way to win. It goes on where the last
     call stopped.
 
     Args:
-        nodes: NODE (n,): the line that is looked at; at first its first position, safe cards up.
-        masks: uint8 (n, 192), what was legal in them; all zeros at first.
-        next_actions: int16 (n,), which action each position tries next; 0 at first. An action is
-            tried in the place of its id, the draw last.
-        depth: The place of the line's last position; 0 at first.
+        path: The line to the position that is looked at. Actions are tried in the order of their
+            ids, the draw last.
+        depth: The place of the path's last position; 0 at first.
         seen: uint64, a power of two long, the keys of positions that were seen; zeros at first.
         most: How many new positions to see at most.
-        places, drawable: See ``drawing_places``; how many there are.
+        order: The game's order of drawing.
 
     Returns:
-        EXHAUSTED: nothing can be reached that was not seen, and none was won. FOUND: the line's
-        last position is won. NOT_DONE: ``most`` were seen, or the line is full. Then the place of
-        the line's last position (-1 where exhausted), and how many new positions were seen.
+        EXHAUSTED: nothing can be reached that was not seen, and none was won. FOUND: the path's
+        last position is won. NOT_DONE: ``most`` were seen, or the path is full. Then the place of
+        the path's last position (-1 where exhausted), and how many new positions were seen.
     """
+    nodes, masks, next_actions = path
+    places, drawable = order
     work = np.zeros(WORK_SIZE, dtype=np.uint64)
     reached = 0
     if depth == 0 and next_actions[0] == 0:
-        _is_new(nodes[0]["key"], seen)
+        is_new(nodes[0]["key"], seen)
         reached = 1
         if nodes[0]["up"] == NUM_CARDS:
             return FOUND, 0, reached
@@ -704,19 +665,19 @@ def exhaust(
         if reached >= most or depth + 1 == nodes.size:
             return NOT_DONE, depth, reached
         game = nodes[depth]["game"]
-        empty = _first_empty(game)
+        empty = first_empty(game)
         place = int(next_actions[depth])
         further = False
         while place < NUM_ACTIONS and not further:
             place += 1
             action = place % NUM_ACTIONS
-            if masks[depth, action] == 0 or _fills_other(game, action, empty):
+            if masks[depth, action] == 0 or fills_other(game, action, empty):
                 continue
-            if _is_known(_key_after(nodes[depth], action), seen):
+            if is_known(_key_after(nodes[depth], action), seen):
                 continue
             below = nodes[depth + 1 : depth + 2]
             _make(below, nodes[depth : depth + 1], action, places, drawable)
-            further = _is_new(below[0]["key"], seen)
+            further = is_new(below[0]["key"], seen)
         next_actions[depth] = place
         if not further:
             depth -= 1

@@ -1,11 +1,10 @@
 """Play-outs over sampled stocks: what the ``sample`` player compares positions by.
 
-Between two draws, the player may go to any of the positions that ``stage`` finds. The best
-few by the ``plan`` player's own measure are *candidates*, its choice first (``find_candidates``).
-Each candidate is played to the end on the same sampled stocks, by the ``plan`` player with a small
-beam (``play_stocks``). That policy sees of a stock what it has drawn and no more, so an outcome
-is one that a player could have had, not one of clairvoyance; and all candidates meet the same
-stocks, so that the luck in them falls out of their differences.
+Between two draws, the player may go to any of the positions that ``planner.find_candidates`` finds,
+the ``plan`` player's choice first. Each is played to the end on the same sampled stocks, by the
+``plan`` player with a small beam (``play_stocks``). That policy sees of a stock what it has drawn
+and no more, so an outcome is one that a player could have had, not one of clairvoyance; and all
+positions meet the same stocks, so that the luck in them cancels out of their differences.
 
 What is left of the luck decides nothing by itself: a difference is a mean over few games, and
 ``posterior`` weighs it against what the ``plan`` player thinks of the two positions.
@@ -14,25 +13,18 @@ What is left of the luck decides nothing by itself: a difference is a mean over 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import get_type_hints
 
 import numpy as np
 
-from agents.search.stage import (
-    NO_ACTION,
-    begin_stage,
-    best_line,
-    expected_promise,
-    play_out,
-    position_key,
-    search_stage,
-    worth_ahead,
-)
+from agents.search.planner import Choice
+from agents.search.stage import MAX_LINE, Beam, Searches, best_line, game_searches, position_key
 from qv_env.actions import DRAW
 from qv_env.cards import NUM_KINDS
 from qv_env.compiling import compiled
-from qv_env.rules import STATE, STOCK_CARDS, count_unseen, is_won, play
+from qv_env.rules import STATE, count_unseen, is_won, play
 
 
 @dataclass(frozen=True)
@@ -63,113 +55,29 @@ class Rollouts:
     spread: float = 20.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int":
+        for name, kind in self.kinds().items():
+            value = getattr(self, name)
+            if kind is int:
                 if value < 1:
-                    raise ValueError(f"{field.name} is at least 1, not {value}")
+                    raise ValueError(f"{name} is at least 1, not {value}")
             elif not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{field.name} is at least 0 and finite, not {value}")
+                raise ValueError(f"{name} is at least 0 and finite, not {value}")
         if self.spread == 0:
             raise ValueError("spread is more than 0, not 0")
 
+    @classmethod
+    def kinds(cls) -> dict[str, type]:
+        """Return of which type each attribute is, by name: int or float."""
+        return get_type_hints(cls)
 
-# ----------------------------------------------------------------------------------- candidates
+    def searches(self, weights: np.ndarray) -> Searches:
+        """Return the searches of a game that is played out.
 
-
-@compiled
-def find_candidates(
-    root: np.ndarray,
-    width: int,
-    depth: int,
-    weights: np.ndarray,
-    states: np.ndarray,
-    values: np.ndarray,
-    parents: np.ndarray,
-    actions: np.ndarray,
-    seen: np.ndarray,
-    ahead: int,
-    ahead_width: int,
-    ahead_depth: int,
-    ahead_states: np.ndarray,
-    ahead_values: np.ndarray,
-    ahead_parents: np.ndarray,
-    ahead_actions: np.ndarray,
-    ahead_seen: np.ndarray,
-    found: np.ndarray,
-    worth: np.ndarray,
-    lines: np.ndarray,
-    lengths: np.ndarray,
-) -> int:
-    """Find the positions to choose from before the next draw, the plan player's choice first.
-
-    They are the best by what they are worth after the next draw (``worth_ahead``) among the
-    ``ahead`` best by value. Where a won position is found, it is the only one.
-
-    Args:
-        root: STATE (1,), with a stock, whose order is not looked at; unchanged.
-        width, depth, weights, states, values, parents, actions, seen: See ``search_stage``.
-        ahead, ahead_width, ahead_depth: See ``Effort``; with ``ahead_width`` 0 nothing is looked
-            at after the draw, and positions are worth their values.
-        ahead_states, ahead_values, ahead_parents, ahead_actions, ahead_seen: What the search after
-            the draw works on.
-        found: STATE (n,), n >= 1, where the candidates are written, best first.
-        worth: float64 (n,), likewise: what each is worth; 0 for a won one.
-        lines: uint8 (n, MAX_LINE), likewise: the actions that lead there.
-        lengths: int64 (n,), likewise: how many.
-
-    Returns:
-        How many candidates there are, at least 1.
-    """
-    promise = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
-    expected_promise(root[0], promise[root[0]["stock_size"]])
-    scratch = np.zeros(1, dtype=STATE)
-    scratch[0] = root[0]
-    start = play_out(scratch[0], NO_ACTION, lines[0], 0, True)
-    states[0] = scratch[0]
-    begin_stage(states, values, 1, weights, promise, seen)
-    count, won, _, _, _ = search_stage(
-        states, values, parents, actions, 1, 0, width, depth, weights, promise, seen, False, False
-    )
-    if won >= 0:
-        places = np.array([won])
-        worths = np.zeros(1)
-    else:
-        places = np.sort(np.argsort(-values[:count], kind="mergesort")[:ahead])
-        worths = np.empty(places.size)
-        for k in range(places.size):
-            i = places[k]
-            if places.size == 1 or ahead_width == 0:
-                worths[k] = values[i]
-            else:
-                worths[k] = worth_ahead(
-                    states[i : i + 1],
-                    ahead_width,
-                    ahead_depth,
-                    weights,
-                    ahead_states,
-                    ahead_values,
-                    ahead_parents,
-                    ahead_actions,
-                    ahead_seen,
-                )
-    order = np.argsort(-worths, kind="mergesort")[: found.size]
-    way = np.empty(depth + 1, dtype=np.uint8)
-    for k in range(order.size):
-        place = places[order[k]]
-        worth[k] = worths[order[k]]
-        moves = 0
-        while place > 0:
-            way[moves] = actions[place]
-            moves += 1
-            place = parents[place]
-        found[k] = scratch[0]
-        lines[k, :start] = lines[0, :start]
-        length = start
-        for move in range(moves):
-            length = play_out(found[k], way[moves - 1 - move], lines[k], length, True)
-        lengths[k] = length
-    return order.size
+        Args:
+            weights: float64 (NUM_FEATURES,), what positions are valued by.
+        """
+        beam, end_beam = Beam(self.width, self.depth), Beam(self.end_width, self.end_depth)
+        return game_searches(beam, end_beam, weights)
 
 
 # --------------------------------------------------------------------------------- sampled stocks
@@ -206,18 +114,7 @@ def play_stocks(
     found: np.ndarray,
     left: np.ndarray,
     stocks: np.ndarray,
-    width: int,
-    depth: int,
-    end_width: int,
-    end_depth: int,
-    weights: np.ndarray,
-    states: np.ndarray,
-    values: np.ndarray,
-    parents: np.ndarray,
-    actions: np.ndarray,
-    seen: np.ndarray,
-    few_seen: np.ndarray,
-    line: np.ndarray,
+    searches: Searches,
     bonus: float,
     outcomes: np.ndarray,
 ) -> int:
@@ -230,9 +127,7 @@ def play_stocks(
         found: STATE (n,), positions with a stock before a draw.
         left: int64 (k,), the places of those that are played.
         stocks: uint8 (m, stock size), orders of the stock, the next card last.
-        width, depth, end_width, end_depth: See ``Rollouts``.
-        weights, states, values, parents, actions, seen, line: See ``best_line``.
-        few_seen: What is used in place of ``seen`` as long as there is a stock.
+        searches: The searches that they are played with.
         bonus: What a won game counts beside its score.
         outcomes: float64 (k, m), where scores and bonus are written.
 
@@ -240,6 +135,7 @@ def play_stocks(
         How many draws were made.
     """
     game = np.zeros(1, dtype=STATE)
+    line = np.empty(MAX_LINE, dtype=np.uint8)
     size = stocks.shape[1]
     # By cards left in the stock and candidate: where its game was, and the score that it had.
     keys = np.zeros((size + 1, left.size), dtype=np.uint64)
@@ -257,21 +153,7 @@ def play_stocks(
                 play(game[0], DRAW)
                 draws += 1
                 cards -= 1
-                best_line(
-                    game,
-                    width if cards > 0 else end_width,
-                    depth if cards > 0 else end_depth,
-                    weights,
-                    states,
-                    values,
-                    parents,
-                    actions,
-                    few_seen if cards > 0 else seen,
-                    1,
-                    1,
-                    1,
-                    line,
-                )
+                best_line(game, searches, line)
                 if is_won(game[0]):
                     break
                 key = position_key(game[0])
@@ -359,3 +241,34 @@ def choose(
         kept = np.concatenate([[0], others])
         left, outcomes = left[kept], outcomes[kept]
     return best
+
+
+class RolloutChooser:
+    """Chooses where to go by play-outs on sampled stocks; see ``agents.search.planner``.
+
+    Args:
+        rollouts: How much is played out.
+        weights: float64 (NUM_FEATURES,), what positions in play-outs are valued by.
+    """
+
+    def __init__(self, rollouts: Rollouts, weights: np.ndarray) -> None:
+        self._rollouts = rollouts
+        self._searches = rollouts.searches(weights)
+
+    def __call__(self, choices: Sequence[Choice]) -> list[int]:
+        """Return the place of the best position of each choice."""
+        return [self._best(choice) for choice in choices]
+
+    def _best(self, choice: Choice) -> int:
+        if len(choice.worth) == 1:
+            return 0
+
+        def played(places: np.ndarray, count: int) -> np.ndarray:
+            outcomes = np.zeros((places.size, count))
+            stocks = sample_stocks(choice.root[0], count, choice.rng)
+            play_stocks(
+                choice.positions, places, stocks, self._searches, self._rollouts.bonus, outcomes
+            )
+            return outcomes
+
+        return choose(choice.worth, self._rollouts, played)

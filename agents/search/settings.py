@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from agents.search.stage import FEATURES, NUM_FEATURES, Effort
+from agents.search.features import FEATURES, NUM_FEATURES
+from agents.search.stage import Effort
 
 DEFAULTS = Path(__file__).resolve().parents[2] / "configs" / "search" / "plan.yaml"
 
@@ -20,12 +21,35 @@ class PlanSettings:
     """How the player plays.
 
     Attributes:
-        weights: float64 (NUM_FEATURES,), in the order of ``agents.search.stage.FEATURES``.
+        weights: float64 (NUM_FEATURES,), in the order of ``agents.search.features.FEATURES``.
         effort: How far it looks.
     """
 
     weights: np.ndarray
     effort: Effort
+
+    def changed(self, options: Mapping[str, str]) -> PlanSettings:
+        """Return settings with some numbers of ``effort`` replaced.
+
+        Args:
+            options: The numbers, by name, as text.
+
+        Raises:
+            ValueError: There is no such number, or it is none that can be.
+        """
+        effort = asdict(self.effort)
+        for key, text in options.items():
+            if key not in effort:
+                raise ValueError(f"plan has no setting {key!r}; there are {', '.join(effort)}")
+            if not (text.isascii() and text.isdigit()):
+                raise ValueError(f"plan's {key} is an integer, not {text!r}")
+            effort[key] = int(text)
+        return PlanSettings(self.weights, Effort(**effort))
+
+    def report(self) -> dict[str, Any]:
+        """Return the settings as result rows have them: numbers by name."""
+        weights = zip(FEATURES, self.weights.round(4).tolist(), strict=True)
+        return {**asdict(self.effort), "weights": dict(weights)}
 
 
 def load_settings(path: str | Path = DEFAULTS) -> PlanSettings:

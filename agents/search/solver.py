@@ -22,16 +22,19 @@ from typing import Literal
 
 import numpy as np
 
-from agents.search.beam import EXHAUSTED, FOUND, NODE, begin, drawing_places, exhaust, expand
-from agents.search.settings import load_settings
-from agents.search.stage import (
-    NO_ACTION,
-    NUM_FEATURES,
-    known_promise,
-    play_out,
-    play_safe,
-    position_key,
+from agents.search.beam import (
+    EXHAUSTED,
+    FOUND,
+    begin,
+    drawing_order,
+    exhaust,
+    expand,
+    new_layer,
+    new_path,
 )
+from agents.search.features import NUM_FEATURES, known_promise
+from agents.search.settings import load_settings
+from agents.search.stage import NO_ACTION, play_out, play_safe, position_key
 from qv_env.actions import NUM_ACTIONS
 from qv_env.cards import NUM_CARDS, NUM_KINDS
 from qv_env.deals import deal_code, deck_of
@@ -228,32 +231,21 @@ def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> C
         most: How many positions are seen at most; each takes 12 to 24 bytes.
         deadline: When to stop, by ``time.thread_time``.
     """
-    nodes = np.zeros(_MOST_MOVES, dtype=NODE)
-    masks = np.zeros((_MOST_MOVES, NUM_ACTIONS), dtype=np.uint8)
-    next_actions = np.zeros(_MOST_MOVES, dtype=np.int16)
+    path = new_path(_MOST_MOVES)
     seen = np.zeros(1 << int(1.4 * most + 8).bit_length(), dtype=np.uint64)
     game = root.copy()
     play_safe(game[0])
-    places = drawing_places(game)
-    drawable = int(np.count_nonzero(places < STOCK_CARDS))
-    begin(nodes, game)
+    order = drawing_order(game)
+    begin(path.nodes, game)
     depth = positions = most_up = 0
     while True:
-        found, depth, reached = exhaust(
-            nodes,
-            masks,
-            next_actions,
-            depth,
-            seen,
-            min(_SLICE, most - positions),
-            places,
-            drawable,
-        )
+        slice_size = min(_SLICE, most - positions)
+        found, depth, reached = exhaust(path, depth, seen, slice_size, order)
         positions += reached
         if found == FOUND:
-            way = [int(place) % NUM_ACTIONS for place in next_actions[:depth]]
+            way = [int(place) % NUM_ACTIONS for place in path.next_actions[:depth]]
             return Course(_line(root, _shortened(root, way)), False, positions, NUM_CARDS)
-        most_up = max(most_up, int(nodes["up"][: depth + 1].max(initial=0)))
+        most_up = max(most_up, int(path.nodes["up"][: depth + 1].max(initial=0)))
         if found == EXHAUSTED:
             return Course(None, True, positions, most_up)
         full = positions >= most or depth + 1 == _MOST_MOVES
@@ -270,18 +262,16 @@ def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf"))
         deadline: When to stop, by ``time.thread_time``.
     """
     width = attempt.width
-    layer, following = np.zeros(width, dtype=NODE), np.zeros(width, dtype=NODE)
-    parents, actions = np.zeros(width, dtype=np.int32), np.zeros(width, dtype=np.uint8)
+    layer, following = new_layer(width), new_layer(width)
     seen = np.zeros(1 << (_KEYS * width).bit_length(), dtype=np.uint64)
     exact = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
     known_promise(root[0], exact)
     weights, promise = attempt.weights.astype(np.float32), exact.astype(np.float32)
     game = root.copy()
     play_safe(game[0])
-    places = drawing_places(game)
-    drawable = int(np.count_nonzero(places < STOCK_CARDS))
-    begin(layer, game)
-    most_up = int(layer[0]["up"])
+    order = drawing_order(game)
+    begin(layer.nodes, game)
+    most_up = int(layer.nodes[0]["up"])
     if most_up == NUM_CARDS:
         return Course(_line(root, []), False, 1, most_up)
 
@@ -290,28 +280,18 @@ def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf"))
     count = positions = 1
     while len(history) < _MOST_LAYERS:
         count, won, reached, up = expand(
-            layer,
-            count,
-            following,
-            parents,
-            actions,
-            seen,
-            weights,
-            promise,
-            places,
-            drawable,
-            attempt.take_backs,
+            layer.nodes[:count], following, seen, weights, promise, order, attempt.take_backs
         )
         positions += reached
         most_up = max(most_up, up)
-        history.append((parents[:count].copy(), actions[:count].copy()))
+        history.append((following.parents[:count].copy(), following.actions[:count].copy()))
         if won:
             return Course(_line(root, _way(history, 0)), False, positions, most_up)
         if count == 0 or time.thread_time() > deadline:
             break
         layer, following = following, layer
         if up > best_up:  # of all that were seen; was one of them kept?
-            heights = layer["up"][:count]
+            heights = layer.nodes["up"][:count]
             place = int(heights.argmax())
             if heights[place] > best_up:
                 best_up, best_layer, best_place = int(heights[place]), len(history), place

@@ -1,10 +1,10 @@
 """Tuning: weights with which the plan player, or the solver, reaches more.
 
-CMA-ES (Hansen), by the package ``cmaes``, looks for the weights of ``agents.search.stage.FEATURES``
-with which most is reached: cards on the foundations, a won deal counted twice. All weights
-of a generation play the same deals, each generation plays others, all below 2^34: no held-out
-deal is touched. What comes out of each generation is the centre of the distribution, not the
-luckiest sample.
+CMA-ES (Hansen), by the package ``cmaes``, looks for the weights of the features that positions are
+valued by (``agents.search.features``) with which most is reached: cards on the foundations, a won
+deal counted twice. All weights of a generation play the same deals, each generation plays others,
+all below 2^34: no held-out deal is touched. What is written after each generation is the centre of
+the distribution, not the luckiest sample.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TypeAlias
 import numpy as np
 from cmaes import CMA
 
+from agents.search.features import FEATURES
 from agents.search.solver import Attempt, try_game
-from agents.search.stage import FEATURES, MAX_LINE, Effort, Memory, play_game
+from agents.search.stage import MAX_LINE, Effort, play_game
 from qv_env.cards import NUM_CARDS
 from qv_env.deals import HELD_OUT_FROM, deck_of
 from qv_env.rules import foundation_cards, is_won, new_game
@@ -62,11 +63,6 @@ class PlanBench:
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
-        self._memory = Memory(
-            max(effort.width, effort.end_width), max(effort.depth, effort.end_depth)
-        )
-        self._few_seen = Memory(effort.width, effort.depth).seen
-        self._line = np.zeros(MAX_LINE, dtype=np.uint8)
 
     def __call__(self, weights: np.ndarray, deals: Sequence[int]) -> np.ndarray:
         """Play deals and return a row each: cards up, and 1 where won; int64 (n, 2).
@@ -76,27 +72,11 @@ class PlanBench:
             deals: Deal numbers.
         """
         rows = np.zeros((len(deals), 2), dtype=np.int64)
-        memory, effort = self._memory, self._effort
+        searches = self._effort.searches(weights)
+        line = np.zeros(MAX_LINE, dtype=np.uint8)
         for i, deal in enumerate(deals):
             game = new_game(deck_of(deal))
-            play_game(
-                game,
-                effort.width,
-                effort.depth,
-                effort.end_width,
-                effort.end_depth,
-                weights,
-                memory.states,
-                memory.values,
-                memory.parents,
-                memory.actions,
-                memory.seen,
-                self._few_seen,
-                effort.ahead,
-                effort.ahead_width,
-                effort.ahead_depth,
-                self._line,
-            )
+            play_game(game, searches, line)
             rows[i] = foundation_cards(game[0]), is_won(game[0])
         return rows
 

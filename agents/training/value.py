@@ -31,9 +31,9 @@ from torch import Tensor, nn
 from agents.networks.files import POLICY_FILE, build_policy, load_policy, save_policy
 from agents.networks.policy import TablePolicy
 from agents.networks.table import NetworkConfig
-from agents.search.rollouts import find_candidates
+from agents.search.planner import Candidates, find_candidates, new_candidates
 from agents.search.settings import PlanSettings, load_settings
-from agents.search.stage import MAX_LINE, Memory, best_line
+from agents.search.stage import MAX_LINE, Searches, best_line, game_searches
 from agents.training.config import MATMUL_PRECISIONS, ConfigError, require
 from agents.training.folder import VALUE_FILE, new_run
 from qv_env.actions import DRAW
@@ -42,7 +42,7 @@ from qv_env.deals import HELD_OUT_FROM, deck_of
 from qv_env.evaluation.play import game_rng
 from qv_env.files import write_text
 from qv_env.observation import Encoding, encode
-from qv_env.rules import MAX_SCORE, STATE, STOCK_CARDS, is_won, new_game, play
+from qv_env.rules import MAX_SCORE, STOCK_CARDS, is_won, new_game, play
 
 VARIANT = {"observation": "cards", "memory": True, "stock_visible": False, "take_back": True}
 
@@ -181,21 +181,8 @@ def _play_exploring(
     game: np.ndarray,
     picks: np.ndarray,
     explore: float,
-    width: int,
-    depth: int,
-    end_width: int,
-    end_depth: int,
-    weights: np.ndarray,
-    states: np.ndarray,
-    values: np.ndarray,
-    parents: np.ndarray,
-    actions: np.ndarray,
-    seen: np.ndarray,
-    few_seen: np.ndarray,
-    found: np.ndarray,
-    worth: np.ndarray,
-    lines: np.ndarray,
-    lengths: np.ndarray,
+    searches: Searches,
+    candidates: Candidates,
     played: np.ndarray,
 ) -> int:
     """Play a game to its end, now and then by way of another of the best positions.
@@ -204,41 +191,18 @@ def _play_exploring(
         game: STATE (1,); changed in place.
         picks: float64 (STOCK_CARDS, 2) in [0, 1): before draw k, another position is taken where
             the first number is below ``explore``; the second says which.
-        width, depth, end_width, end_depth: See ``agents.search.stage.Effort``.
-        weights, states, values, parents, actions, seen: See ``agents.search.stage.search_stage``.
-        few_seen: In place of ``seen`` as long as there is a stock.
-        found, worth, lines, lengths: See ``agents.search.rollouts.find_candidates``.
+        searches: The searches of the game; ``ahead``: from how many positions one is chosen.
+        candidates: What is worked on, with room for as many positions as are chosen from.
         played: uint8, where the actions are written.
 
     Returns:
         How many actions the game has.
     """
+    lines, lengths = candidates.lines, candidates.lengths
     total = 0
     draw = 0
     while game[0]["stock_size"] > 0:
-        count = find_candidates(
-            game,
-            width,
-            depth,
-            weights,
-            states,
-            values,
-            parents,
-            actions,
-            few_seen,
-            found.size,
-            0,
-            1,
-            states,
-            values,
-            parents,
-            actions,
-            few_seen,
-            found,
-            worth,
-            lines,
-            lengths,
-        )
+        count = find_candidates(game, searches, candidates)
         best = 0
         if count > 1 and picks[draw, 0] < explore:
             best = 1 + int(picks[draw, 1] * (count - 1))
@@ -252,21 +216,7 @@ def _play_exploring(
         played[total] = DRAW
         total += 1
         draw += 1
-    length = best_line(
-        game,
-        end_width,
-        end_depth,
-        weights,
-        states,
-        values,
-        parents,
-        actions,
-        seen,
-        1,
-        1,
-        1,
-        lines[0],
-    )
+    length = best_line(game, searches, lines[0])
     played[total : total + length] = lines[0, :length]
     return total + length
 
@@ -286,39 +236,17 @@ def play_games(
     deals = np.random.default_rng(seed).integers(0, HELD_OUT_FROM, config.games)
 
     def played(chunk: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, int, int, bool]]:
-        few = Memory(effort.width, effort.depth)
-        end = Memory(effort.end_width, effort.end_depth)
-        memory = max(few, end, key=lambda memory: memory.states.size)
-        found = np.zeros(config.candidates, dtype=STATE)
-        worth = np.zeros(config.candidates)
-        lines = np.zeros((config.candidates, MAX_LINE), dtype=np.uint8)
-        lengths = np.zeros(config.candidates, dtype=np.int64)
+        searches = game_searches(
+            effort.beam, effort.end_beam, settings.weights, ahead=config.candidates
+        )
+        candidates = new_candidates(config.candidates)
         room = np.zeros((STOCK_CARDS + 1) * MAX_LINE, dtype=np.uint8)
         results = []
         for deal in chunk.tolist():
             deck = deck_of(deal)
             game = new_game(deck)
-            count = _play_exploring(
-                game,
-                game_rng(seed, deal).random((STOCK_CARDS, 2)),
-                config.explore,
-                effort.width,
-                effort.depth,
-                effort.end_width,
-                effort.end_depth,
-                settings.weights,
-                memory.states,
-                memory.values,
-                memory.parents,
-                memory.actions,
-                end.seen,
-                few.seen,
-                found,
-                worth,
-                lines,
-                lengths,
-                room,
-            )
+            picks = game_rng(seed, deal).random((STOCK_CARDS, 2))
+            count = _play_exploring(game, picks, config.explore, searches, candidates, room)
             actions = room[:count].copy()
             draws = int(np.count_nonzero(actions == DRAW))
             results.append((deck, actions, draws, int(game[0]["score"]), bool(is_won(game[0]))))

@@ -11,18 +11,13 @@ from agents.search.beam import (
     _key_after,
     _make,
     begin,
-    drawing_places,
+    drawing_order,
     expand,
+    new_layer,
     node_value,
 )
-from agents.search.stage import (
-    NUM_FEATURES,
-    known_promise,
-    measure,
-    play_safe,
-    position_key,
-    safe_action,
-)
+from agents.search.features import NUM_FEATURES, known_promise, measure
+from agents.search.stage import play_safe, position_key, safe_action
 from qv_env import deck_of
 from qv_env.actions import NUM_ACTIONS
 from qv_env.compiling import compiled
@@ -69,8 +64,8 @@ def test_keys_and_values_follow_from_the_moves():
         weights = rng.normal(size=NUM_FEATURES)
         promise = np.zeros((65, 53))
         known_promise(root[0], promise)
-        places = drawing_places(root)
-        drawable = int((places < 64).sum())
+        places, drawable = drawing_order(root)
+        assert drawable == (places < 64).sum()
         nodes, child = np.zeros(1, dtype=NODE), np.zeros(1, dtype=NODE)
         begin(nodes, root)
         for _ in range(150):
@@ -105,8 +100,9 @@ def test_places_are_in_the_order_of_drawing():
     root = new_game(deck_of(3))
     for _ in range(5):
         play(root[0], 0)
-    places = drawing_places(root)
+    places, size = drawing_order(root)
     assert places.shape == (2, 53)
+    assert size == 64
     for place, card in enumerate(deck_of(3)[40:]):
         assert place in places[:, int(card) + 1]
     assert (places < 64).sum() == 64
@@ -133,25 +129,26 @@ def test_a_layer_keeps_the_best():
     promise = np.zeros((65, 53))
     known_promise(root[0], promise)
     promise = promise.astype(np.float32)
-    places, depths = drawing_places(root), np.zeros(53, dtype=np.uint8)
+    order, depths = drawing_order(root), np.zeros(53, dtype=np.uint8)
 
     def layers(width, number):
-        nodes, following = np.zeros(width, dtype=NODE), np.zeros(width, dtype=NODE)
-        parents, actions = np.zeros(width, dtype=np.int32), np.zeros(width, dtype=np.uint8)
+        layer, following = new_layer(width), new_layer(width)
         child, seen = np.zeros(1, dtype=NODE), np.zeros(1 << 20, dtype=np.uint64)
-        begin(nodes, root)
+        begin(layer.nodes, root)
         count = 1
         for _ in range(number):
             count, won, reached, _ = expand(
-                nodes, count, following, parents, actions, seen, weights, promise, places, 64, False
+                layer.nodes[:count], following, seen, weights, promise, order, False
             )
             assert not won
             assert reached >= count
             for k in range(count):
-                made(child, nodes[parents[k] : parents[k] + 1], actions[k], places, 64)
-                assert child[0] == following[k]
-            nodes, following = following, nodes
-        return nodes[:count], reached
+                parent = following.parents[k]
+                before = layer.nodes[parent : parent + 1]
+                made(child, before, following.actions[k], order.places, 64)
+                assert child[0] == following.nodes[k]
+            layer, following = following, layer
+        return layer.nodes[:count], reached
 
     everything, reached = layers(20000, 24)
     assert len(everything) == reached > 100
@@ -162,7 +159,8 @@ def test_a_layer_keeps_the_best():
     assert same == reached
     assert len(kept) == wide < reached
     values = {
-        int(node["key"]): node_value(node, weights, promise, places, depths) for node in everything
+        int(node["key"]): node_value(node, weights, promise, order.places, depths)
+        for node in everything
     }
     worst = min(values[int(key)] for key in kept["key"])
     assert sum(value > worst for value in values.values()) < wide

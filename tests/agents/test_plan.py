@@ -7,8 +7,9 @@ import pytest
 
 from agents.players import make_player
 from agents.players.plan import PlanPlayer
+from agents.search.features import FEATURES, NUM_FEATURES
 from agents.search.settings import DEFAULTS, PlanSettings, load_settings, settings_text
-from agents.search.stage import FEATURES, MAX_LINE, NUM_FEATURES, Effort, Memory, play_game
+from agents.search.stage import MAX_LINE, Effort, play_game
 from qv_env import QuaranteVoleursEnv, deck_of
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
 from qv_env.evaluation.play import game_rng, play_deals
@@ -49,18 +50,11 @@ def test_no_card_comes_back_while_anything_else_is_left():
 @pytest.mark.parametrize("ahead", [1, 4])
 def test_games_are_those_of_the_compiled_loop(ahead):
     who = player(ahead=ahead)
-    effort = Effort(20, 10, 50, 80, ahead)
-    memory = Memory(effort.end_width, effort.end_depth)
-    few = Memory(effort.width, effort.depth).seen
+    searches = Effort(20, 10, 50, 80, ahead).searches(load_settings().weights)
     line = np.zeros(MAX_LINE, dtype=np.uint8)
-    weights = load_settings().weights
     for deal, episode in played(DEALS[:6], who).items():
         game = new_game(deck_of(deal))
-        play_game(
-            game, effort.width, effort.depth, effort.end_width, effort.end_depth, weights,
-            memory.states, memory.values, memory.parents, memory.actions, memory.seen, few,
-            effort.ahead, effort.ahead_width, effort.ahead_depth, line,
-        )  # fmt: skip
+        play_game(game, searches, line)
         # What the player does after it has given up is not worth anything.
         assert foundation_cards(game[0]) == episode.foundation_cards
         assert is_won(game[0]) == episode.won

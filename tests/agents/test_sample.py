@@ -12,31 +12,17 @@ from agents.players.sample import (
     SampleSettings,
     load_settings,
 )
-from agents.search.rollouts import (
-    Rollouts,
-    choose,
-    find_candidates,
-    play_stocks,
-    posterior,
-    sample_stocks,
-)
+from agents.search.features import FEATURES, NUM_FEATURES
+from agents.search.planner import find_candidates, new_candidates
+from agents.search.rollouts import Rollouts, choose, play_stocks, posterior, sample_stocks
 from agents.search.settings import PlanSettings
 from agents.search.settings import load_settings as load_plan
-from agents.search.stage import (
-    FEATURES,
-    MAX_LINE,
-    NUM_FEATURES,
-    Effort,
-    Memory,
-    best_line,
-    position_key,
-)
+from agents.search.stage import MAX_LINE, Effort, best_line, position_key
 from qv_env import QuaranteVoleursEnv, deck_of
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
 from qv_env.evaluation.play import game_rng, play_deals
 from qv_env.rules import (
     COLUMN_CARDS,
-    STATE,
     count_unseen,
     foundation_cards,
     is_won,
@@ -119,14 +105,10 @@ def test_choices_do_not_depend_on_the_hidden_order(known):
 def some_way_into(deal, draws, weights, effort=EFFORT):
     """A deal after some draws, as the plan player plays it."""
     game = new_game(deck_of(deal))
-    memory = Memory(effort.width, effort.depth)
+    searches = effort.searches(weights)
     line = np.zeros(MAX_LINE, dtype=np.uint8)
     for _ in range(draws):
-        best_line(
-            game, effort.width, effort.depth, weights, memory.states, memory.values,
-            memory.parents, memory.actions, memory.seen, effort.ahead, effort.ahead_width,
-            effort.ahead_depth, line,
-        )  # fmt: skip
+        best_line(game, searches, line)
         play(game[0], DRAW)
     return game
 
@@ -165,29 +147,18 @@ def test_sampled_stocks_are_in_any_order():
 
 
 def candidates(root, weights, effort=EFFORT, most=6):
-    memory, ahead = Memory(effort.width, effort.depth), Memory(effort.ahead_width, 4)
-    found, worth = np.zeros(most, dtype=STATE), np.zeros(most)
-    lines, lengths = np.zeros((most, MAX_LINE), dtype=np.uint8), np.zeros(most, dtype=np.int64)
-    count = find_candidates(
-        root, effort.width, effort.depth, weights, memory.states, memory.values, memory.parents,
-        memory.actions, memory.seen, effort.ahead, effort.ahead_width, effort.ahead_depth,
-        ahead.states, ahead.values, ahead.parents, ahead.actions, ahead.seen, found, worth, lines,
-        lengths,
-    )  # fmt: skip
+    searches, made = effort.searches(weights), new_candidates(most)
+    count = find_candidates(root, searches, made)
     return [
-        (found[i : i + 1], worth[i], lines[i, : lengths[i]].tolist()) for i in range(count)
-    ], memory
+        (made.found[i : i + 1], made.worth[i], made.lines[i, : made.lengths[i]].tolist())
+        for i in range(count)
+    ], searches
 
 
 def outcomes(found, stocks, weights, rollouts=QUICK, bonus=300.0):
-    memory = Memory(rollouts.end_width, max(rollouts.end_depth, rollouts.depth))
     results = np.zeros((len(found), len(stocks)))
-    draws = play_stocks(
-        found, np.arange(len(found)), stocks, rollouts.width, rollouts.depth, rollouts.end_width,
-        rollouts.end_depth, weights, memory.states, memory.values, memory.parents,
-        memory.actions, memory.seen, memory.seen.copy(), np.zeros(MAX_LINE, dtype=np.uint8), bonus,
-        results,
-    )  # fmt: skip
+    searches = rollouts.searches(weights)
+    draws = play_stocks(found, np.arange(len(found)), stocks, searches, bonus, results)
     return results, draws
 
 
@@ -199,7 +170,7 @@ def test_the_first_candidate_is_the_plan_players_choice(draws, ahead):
     for deal in range(4):
         root = some_way_into(deal, draws, weights)
         before = root.copy()
-        choices, memory = candidates(root, weights, effort)
+        choices, searches = candidates(root, weights, effort)
         assert root == before
         assert len(choices) <= ahead
         worths = [worth for _, worth, _ in choices]
@@ -212,11 +183,7 @@ def test_the_first_candidate_is_the_plan_players_choice(draws, ahead):
             assert game == found
         assert len({int(position_key(found[0])) for found, _, _ in choices}) == len(choices)
         line = np.zeros(MAX_LINE, dtype=np.uint8)
-        length = best_line(
-            root, effort.width, effort.depth, weights, memory.states, memory.values,
-            memory.parents, memory.actions, memory.seen, effort.ahead, effort.ahead_width,
-            effort.ahead_depth, line,
-        )  # fmt: skip
+        length = best_line(root, searches, line)
         assert choices[0][2] == line[:length].tolist()
 
 
@@ -344,7 +311,7 @@ def test_the_player_goes_where_play_outs_say(monkeypatch):
     choices, _ = candidates(new_game(deck_of(5)), load_plan().weights, most=QUICK.candidates)
     assert len(choices) > 1
     for k, (_, _, line) in enumerate(choices):
-        monkeypatch.setattr("agents.players.sample.choose", lambda *_, k=k: k)
+        monkeypatch.setattr("agents.search.rollouts.choose", lambda *_, k=k: k)
         who = player()
         who.prepare(1)
         who.start(0, game_rng(0, 0))

@@ -8,19 +8,22 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from agents.search.stage import (
+from agents.search.features import (
     FEATURES,
-    MAX_LINE,
-    NO_ACTION,
+    MEASURE_WORK,
     NUM_FEATURES,
     PATIENCE,
-    Effort,
-    Memory,
-    begin_stage,
-    best_line,
     expected_promise,
     known_promise,
     measure,
+)
+from agents.search.stage import (
+    MAX_LINE,
+    NO_ACTION,
+    Beam,
+    Effort,
+    best_line,
+    new_search,
     play_out,
     play_safe,
     position_key,
@@ -31,8 +34,6 @@ from agents.search.stage import (
 from qv_env import action_name, cards_text, deck_of, parse_cards
 from qv_env.actions import DRAW, NUM_ACTIONS
 from qv_env.rules import STATE, is_won, legal_actions, new_game, play, refusal
-
-MEASURE_WORK = 2 * 53
 
 
 def board(columns, foundations="0 0 0 0 0 0 0 0", waste="", stock=None):
@@ -276,17 +277,11 @@ def test_a_waste_card_takes_the_way_over_a_column_for_its_points():
 # ---------------------------------------------------------------------------------------- layers
 
 
-def searched(states, width, depth, weights=None, take_backs=False, draws=False):
-    memory = Memory(width, depth)
-    weights = np.zeros(NUM_FEATURES) if weights is None else weights
-    promise = np.zeros((65, 53))
-    memory.states[0] = states[0]
-    begin_stage(memory.states, memory.values, 1, weights, promise, memory.seen)
-    found = search_stage(
-        memory.states, memory.values, memory.parents, memory.actions, 1, 0, width, depth, weights,
-        promise, memory.seen, take_backs, draws,
-    )  # fmt: skip
-    return memory, found
+def searched(states, width, depth, weights=None, take_backs=False):
+    search = new_search(Beam(width, depth), np.zeros(NUM_FEATURES) if weights is None else weights)
+    search.workspace.states[0] = states[0]
+    found = search_stage(search, np.zeros((65, 53)), take_backs)
+    return search.workspace, found
 
 
 def plain_closure(states, take_backs, most):
@@ -368,13 +363,9 @@ def test_a_narrow_beam_keeps_the_best_of_each_layer_and_says_so():
 
 
 def line_of(states, weights, effort=None):
-    effort = effort or Effort(width=40, depth=10)
-    memory = Memory(effort.width, effort.depth)
+    effort = effort or Effort(width=40, depth=10, end_width=40, end_depth=10)
     line = np.zeros(MAX_LINE, dtype=np.uint8)
-    length = best_line(
-        states, effort.width, effort.depth, weights, memory.states, memory.values, memory.parents,
-        memory.actions, memory.seen, effort.ahead, effort.ahead_width, effort.ahead_depth, line,
-    )  # fmt: skip
+    length = best_line(states, effort.searches(weights), line)
     return line[:length].tolist()
 
 
@@ -413,22 +404,16 @@ def test_what_a_position_is_worth_after_the_next_draw():
     weights[FEATURES.index("up")] = 1.0
     columns = ["KS", "KH", "KD", "KC", "KS", "KH", "KD", "KC", "3D", "4C"]
     states = board(columns)
-    memory = Memory(5, 4)
+    search = new_search(Beam(5, 4), weights)
     size = int(states[0]["stock_size"])
     before = states.copy()
-    worth = worth_ahead(
-        states, 5, 4, weights, memory.states, memory.values, memory.parents, memory.actions,
-        memory.seen,
-    )  # fmt: skip
+    worth = worth_ahead(states, search)
     # What is not in sight counts as unseen: eight aces, which go up; nothing else does.
     assert worth == pytest.approx(8 / size)
     assert states == before
     # The order of the stock plays no part.
     states[0]["stock"][:size] = states[0]["stock"][:size][::-1].copy()
-    assert worth == worth_ahead(
-        states, 5, 4, weights, memory.states, memory.values, memory.parents, memory.actions,
-        memory.seen,
-    )  # fmt: skip
+    assert worth == worth_ahead(states, search)
 
 
 def test_efforts_are_positive():

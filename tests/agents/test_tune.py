@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from agents.search.features import FEATURES
 from agents.search.settings import load_settings
 from agents.search.solver import WEIGHTS
-from agents.search.stage import FEATURES, Effort
+from agents.search.stage import Effort
 from agents.search.tuning import SCALES, PlanBench, solver_bench, tune
 from agents.tune import main
 from qv_env.deals import HELD_OUT_FROM
