@@ -143,6 +143,8 @@ def test_deal_at_random(run, arguments):
         (["show", WON, "--speed", "fast"], "--speed: 'fast' is not a number above 0, at most 1000"),
         (["show", __file__], "test_cli.py: this is not JSON"),
         (["check"], "the following arguments are required: FILE"),
+        (["check", ""], "'' is not a path"),
+        (["play", "--terminal", "--store", WON], "won.json/playthroughs: Not a directory"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(run, arguments, message):

@@ -271,6 +271,8 @@ def test_the_program_says_what_it_does_not_know(tmp_path, monkeypatch, capsys):
         (["--deal", "FT1-N-1"], "deal code"),
         (["--deal", "21", "--seconds", "0"], "--seconds: '0' is not a number above 0"),
         (["--deal", "21", "--seed", "-1"], "--seed: -1 is not at least 0"),
+        (["--deal", "21", "--seconds", "inf"], "--seconds: 'inf' is not a number above 0"),
+        (["--deal", "21", "--seconds", "1e-3", "--out", "no/x.json"], "no/x.json: No such file"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message, capsys):
