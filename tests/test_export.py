@@ -267,3 +267,16 @@ def test_speed_is_positive(tmp_path):
     for speed in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="speed"):
             export(game(), tmp_path / "x.html", speed=speed)
+
+
+@pytest.mark.parametrize("ending", [".html", ".png", ".gif", ".webp", ".mp4"])
+def test_links_are_followed_and_names_may_be_long(tmp_path, ending):
+    place = tmp_path / ("n" * (255 - len(ending)) + ending)
+    link = tmp_path / f"link{ending}"
+    link.symlink_to(place)
+    export(game(2), link)
+    assert link.is_symlink()
+    content = place.read_bytes()
+    export(game(2), place)
+    assert place.read_bytes() == content
+    assert len(list(tmp_path.iterdir())) == 2
