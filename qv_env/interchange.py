@@ -25,6 +25,7 @@ from qv_env.actions import NUM_COLUMNS
 from qv_env.cards import card_text, parse_card, parse_cards
 from qv_env.deals import checked_deck
 from qv_env.rules import CARDS_PER_COLUMN, COLUMN_CARDS, STOCK_CARDS
+from qv_env.strict_json import FormatError, parse_json, shown
 
 # What Solvitaire is told about the game; its defaults say the rest: two of each suit's
 # foundations, from the ace up, and any card into an empty column.
@@ -95,26 +96,27 @@ def parse_solvitaire(text: str) -> np.ndarray:
         ValueError: It is no JSON, or no fresh deal of this game; the message says why.
     """
     try:
-        content = json.loads(text)
-    except ValueError as error:
+        content = parse_json(text)
+    except FormatError as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(content, dict) or not {"tableau piles", "stock"} <= set(content):
         raise ValueError('a deal is an object with "tableau piles" and "stock"')
     known = {"tableau piles", "stock", "waste", "foundations"}
     if not set(content) <= known:
-        raise ValueError(f"this game has no {min(set(content) - known)!r}")
-    if content.get("waste") or any(content.get("foundations") or []):
+        raise ValueError(f"this game has no {shown(min(set(content) - known))}")
+    piles, foundations = content["tableau piles"], content.get("foundations", [])
+    for key, value in (("tableau piles", piles), ("foundations", foundations)):
+        if not isinstance(value, list):
+            raise ValueError(f'"{key}" is a list of piles, not {shown(value)}')
+    if _cards(content.get("waste", [])) or any(_cards(pile) for pile in foundations):
         raise ValueError("a deal has no cards in the waste and on foundations yet")
-    piles = content["tableau piles"]
-    if not isinstance(piles, list):
-        raise ValueError('"tableau piles" is a list of piles')
     return _deck_from([_cards(pile) for pile in piles], _cards(content["stock"])[::-1])
 
 
 def _cards(pile: Any) -> list[int]:
     """The cards of a pile in Solvitaire's JSON form: ranks A, 1..13, J, Q, K, any case."""
     if not isinstance(pile, list) or not all(isinstance(card, str) for card in pile):
-        raise ValueError(f"a pile is a list of cards as text, not {pile!r}")
+        raise ValueError(f"a pile is a list of cards as text, not {shown(pile)}")
     cards = []
     for card in pile:
         rank = card[:-1]
@@ -123,7 +125,7 @@ def _cards(pile: Any) -> list[int]:
         try:
             cards.append(parse_card(rank + card[-1:]))
         except ValueError:
-            raise ValueError(f"{card!r} is no card; cards look like 10H, AS, kd") from None
+            raise ValueError(f"{shown(card)} is no card; cards look like 10H, AS, kd") from None
     return cards
 
 

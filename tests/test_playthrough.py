@@ -453,7 +453,7 @@ def test_a_file_that_was_cut_off_anywhere(tmp_path):
 
 
 def test_a_huge_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_parsed", lambda text: pytest.fail("it was parsed"))
+    monkeypatch.setattr(module, "parse_json", lambda text: pytest.fail("it was parsed"))
     message = "the file has more than the 8388608 bytes that a playthrough may have"
     assert broken(tmp_path, b" " * (MAX_FILE_SIZE + 1)) == message
     with pytest.raises(PlaythroughError, match=r"^x: the file has 8388609 bytes, more than"):

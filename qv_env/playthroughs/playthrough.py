@@ -27,8 +27,6 @@ import json
 import math
 import operator
 import os
-import re
-import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -41,6 +39,7 @@ from qv_env.compiling import compiled
 from qv_env.deals import checked_deck, deal_code, deal_number, deck_of, parse_code
 from qv_env.files import write_bytes
 from qv_env.rules import LEGAL, REFUSALS, is_won, new_game, play, refusal
+from qv_env.strict_json import FormatError, parse_json, shown
 
 FORMAT = "quarante-voleurs-playthrough"
 VERSION = 1
@@ -145,13 +144,13 @@ class Playthrough:
     def _check_result(self) -> None:
         score = _integer("score", self.score, None)
         if not isinstance(self.won, (bool, np.bool_)):
-            raise PlaythroughError(f"won is true or false, not {_shown(self.won)}")
+            raise PlaythroughError(f"won is true or false, not {shown(self.won)}")
         object.__setattr__(self, "score", score)
         object.__setattr__(self, "won", bool(self.won))
         game = _played(self.start(), self.actions)[0][0]
         if score != game["score"]:
             raise PlaythroughError(
-                f"score is {_shown(score)}, but the actions lead to {game['score']}"
+                f"score is {shown(score)}, but the actions lead to {game['score']}"
             )
         if self.won != is_won(game):
             raise PlaythroughError(
@@ -389,78 +388,30 @@ def parse_playthrough(text: str, name: str = "playthrough") -> Playthrough:
     try:
         if len(text) > MAX_FILE_SIZE:
             raise PlaythroughError(_too_large(len(text)))
-        return _playthrough(_parsed(text))
-    except PlaythroughError as error:
+        return _playthrough(parse_json(text))
+    except (PlaythroughError, FormatError) as error:
         raise PlaythroughError(f"{name}: {error}") from None
-
-
-def _parsed(text: str) -> Any:
-    """The JSON value of a text."""
-    if not text.strip():
-        raise PlaythroughError("the file is empty")
-    try:
-        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique_keys)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        if _stops_in_the_middle(text, error):
-            raise PlaythroughError(f"the JSON is cut off ({place}: {error.msg})") from None
-        raise PlaythroughError(f"this is not JSON ({place}: {error.msg})") from None
-    except RecursionError:
-        raise PlaythroughError("the JSON is nested too deeply") from None
-    except PlaythroughError:
-        raise
-    except ValueError as error:  # an integer of too many digits
-        raise PlaythroughError(f"the JSON cannot be read: {error}") from None
-
-
-# What may be left over where a word or a number was cut in two.
-_CUT = re.compile(r"(n|nu|nul|t|tr|tru|f|fa|fal|fals|-|\.|[eE][+-]?)?\s*")
-
-
-def _stops_in_the_middle(text: str, error: json.JSONDecodeError) -> bool:
-    if error.msg.startswith("Unterminated string"):  # reported at the string's start
-        return True
-    rest = text[error.pos :]
-    if error.msg.startswith("Invalid \\uXXXX escape"):
-        return len(rest) < len("\\uXXXX")
-    return bool(_CUT.fullmatch(rest))
-
-
-def _no_number(text: str) -> Any:
-    raise PlaythroughError(f"{text} stands there, which is no number in JSON")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Of a key that stands there twice, one reader takes the first, another the last.
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise PlaythroughError(f"the key {_shown(key)} stands there twice")
-            seen.add(key)
-    return content
 
 
 def _playthrough(content: Any) -> Playthrough:
     """The playthrough that a JSON value describes."""
     if not isinstance(content, dict):
-        raise PlaythroughError(f"this is no playthrough: a JSON object is, not {_shown(content)}")
+        raise PlaythroughError(f"this is no playthrough: a JSON object is, not {shown(content)}")
     if "format" not in content:
         raise PlaythroughError("this is no playthrough: the key 'format' is missing")
     if content["format"] != FORMAT:
         raise PlaythroughError(
-            f"this is no playthrough: format is {FORMAT!r}, not {_shown(content['format'])}"
+            f"this is no playthrough: format is {FORMAT!r}, not {shown(content['format'])}"
         )
     if "version" not in content:
         raise PlaythroughError("the key 'version' is missing")
     version = _integer("version", content["version"], None)
     if version > VERSION:
         raise PlaythroughError(
-            f"version {_shown(version)} is too new: this program reads version {VERSION}"
+            f"version {shown(version)} is too new: this program reads version {VERSION}"
         )
     if version != VERSION:
-        raise PlaythroughError(f"there is no version {_shown(version)}: it is {VERSION}")
+        raise PlaythroughError(f"there is no version {shown(version)}: it is {VERSION}")
     missing = [key for key in _REQUIRED if key not in content]
     if missing:
         raise PlaythroughError(f"the key {missing[0]!r} is missing")
@@ -480,9 +431,9 @@ def _checked_start(deal: Any, deck: Any) -> tuple[str | None, tuple[int, ...] | 
         raise PlaythroughError("there are both a deal and a deck")
     if deal is not None:
         if not isinstance(deal, str):
-            raise PlaythroughError(f"deal is a code, not {_shown(deal)}")
+            raise PlaythroughError(f"deal is a code, not {shown(deal)}")
         if len(deal) > _MAX_CODE_LENGTH:
-            raise PlaythroughError(f"deal is a code, not {_shown(deal)}")
+            raise PlaythroughError(f"deal is a code, not {shown(deal)}")
         try:
             return deal_code(parse_code(deal)), None
         except ValueError as error:
@@ -521,7 +472,7 @@ def _played(
 
 def _checked_player(player: Any) -> str:
     if not isinstance(player, str):
-        raise PlaythroughError(f"player is a text, not {_shown(player)}")
+        raise PlaythroughError(f"player is a text, not {shown(player)}")
     return player
 
 
@@ -554,12 +505,12 @@ def _checked_pairs(place: str, pairs: Any) -> Likeliest:
     for k, pair in enumerate(_list(place, pairs)):
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise PlaythroughError(
-                f"{place}[{k}] is a pair [action, probability], not {_shown(pair)}"
+                f"{place}[{k}] is a pair [action, probability], not {shown(pair)}"
             )
         probability = _number(f"{place}[{k}][1]", pair[1])
         if not 0 <= probability <= 1 + _ROUNDING:
             raise PlaythroughError(
-                f"{place}[{k}][1] is a probability in 0..1, not {_shown(pair[1])}"
+                f"{place}[{k}][1] is a probability in 0..1, not {shown(pair[1])}"
             )
         checked.append((_integer(f"{place}[{k}][0]", pair[0], NUM_ACTIONS), probability))
     return tuple(checked)
@@ -567,7 +518,7 @@ def _checked_pairs(place: str, pairs: Any) -> Likeliest:
 
 def _checked_extra(extra: Any) -> dict[str, Any]:
     if not isinstance(extra, Mapping) or not all(isinstance(key, str) for key in extra):
-        raise PlaythroughError(f"extra is a mapping with texts as keys, not {_shown(extra)}")
+        raise PlaythroughError(f"extra is a mapping with texts as keys, not {shown(extra)}")
     taken = [key for key in _KNOWN if key in extra]
     if taken:
         raise PlaythroughError(f"extra has the key {taken[0]!r}, which is the format's own")
@@ -577,7 +528,7 @@ def _checked_extra(extra: Any) -> dict[str, Any]:
 
 def _list(place: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
-        raise PlaythroughError(f"{place} is a list, not {_shown(value)}")
+        raise PlaythroughError(f"{place} is a list, not {shown(value)}")
     return value
 
 
@@ -589,7 +540,7 @@ def _integer(place: str, value: Any, limit: int | None) -> int:
             number = operator.index(value)
             if limit is None or 0 <= number < limit:
                 return number
-    raise PlaythroughError(f"{place} is {wanted}, not {_shown(value)}")
+    raise PlaythroughError(f"{place} is {wanted}, not {shown(value)}")
 
 
 def _number(place: str, value: Any) -> float:
@@ -598,14 +549,7 @@ def _number(place: str, value: Any) -> float:
         with contextlib.suppress(OverflowError):  # an integer beyond every float
             if math.isfinite(value):
                 return float(value)
-    raise PlaythroughError(f"{place} is a finite number, not {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    """A value for a message: as JSON writes it, and never long."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    return reprlib.repr(value)
+    raise PlaythroughError(f"{place} is a finite number, not {shown(value)}")
 
 
 def _json(value: Any, sort_keys: bool = False) -> str:
