@@ -190,6 +190,7 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         take_back: bool = True,
         deals: Deals = None,
     ) -> None:
+        self.metadata = dict(self.metadata)  # older SyncVectorEnvs write to it
         self.render_mode = checked_render_mode(render_mode)
         variant = Variant(observation, memory, stock_visible, take_back, deals)
         self._encoding = variant.encoding

@@ -258,6 +258,10 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
+    # Older versions of Gymnasium close what __init__ refused to make, too.
+    _executor: tuple[int, ThreadPoolExecutor] | None = None
+    _window: Window | None = None
+
     def __init__(
         self,
         num_envs: int = 1,
@@ -299,9 +303,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         self._all_started = False
         self._num_ended = 0
         self._none_idle = np.zeros(num_envs, dtype=np.bool_)
-        self._executor: tuple[int, ThreadPoolExecutor] | None = None
         self._before: np.ndarray | None = None  # for pictures: the games before the last step
-        self._window: Window | None = None
         self._prepare_views()
 
     # Made at first use: the space of a large batch takes as much memory as the batch itself.
@@ -537,12 +539,11 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         for name in ("_executor", "_live_observation", "_live_infos"):
-            del state[name]
+            state.pop(name, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(writable(state))
-        self._executor = None
         self._prepare_views()
 
     # ----------------------------------------------------------------------------- what goes in

@@ -632,6 +632,14 @@ def test_drawing_without_a_mode_warns_and_gives_nothing():
         assert env.render() is None
 
 
+def test_an_environments_metadata_is_its_own():
+    """Older versions of Gymnasium's SyncVectorEnv write to it."""
+    one, other = qv_env.QuaranteVoleursEnv(), qv_env.QuaranteVoleursEnv()
+    one.metadata["autoreset_mode"] = "any"
+    assert other.metadata == qv_env.QuaranteVoleursEnv.metadata
+    assert "autoreset_mode" not in other.metadata
+
+
 def test_the_metadata_survives_json():
     assert json.loads(json.dumps(qv_env.QuaranteVoleursEnv.metadata))["render_fps"] > 0
     assert "ansi" in qv_env.QuaranteVoleursEnv.metadata["render_modes"]

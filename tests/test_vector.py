@@ -857,6 +857,14 @@ def test_a_value_that_a_keyword_cannot_have_is_refused_by_name(keyword, value):
         QuaranteVoleursVectorEnv(**{"num_envs": 2, keyword: value})
 
 
+def test_a_batch_that_was_refused_can_be_closed():
+    """Older versions of Gymnasium do so when Python frees it."""
+    batch = QuaranteVoleursVectorEnv.__new__(QuaranteVoleursVectorEnv)
+    with pytest.raises(ValueError, match="num_envs"):
+        batch.__init__(0)
+    batch.close()
+
+
 def test_a_keyword_that_does_not_exist_is_refused_by_name():
     with pytest.raises(TypeError, match="memroy"):
         QuaranteVoleursVectorEnv(2, memroy=True)

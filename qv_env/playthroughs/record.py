@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -224,10 +224,15 @@ class RecordPlaythrough(
         return observation, float(reward), terminated, truncated, info
 
 
-class RecordPlaythroughVector(
-    gym.vector.VectorWrapper[Observation, np.ndarray, Observation, np.ndarray, np.ndarray],
-    gym.utils.RecordConstructorArgs,
-):
+if TYPE_CHECKING:
+    _VectorWrapper = gym.vector.VectorWrapper[
+        Observation, np.ndarray, Observation, np.ndarray, np.ndarray
+    ]
+else:  # which takes no parameters in older versions of Gymnasium
+    _VectorWrapper = gym.vector.VectorWrapper
+
+
+class RecordPlaythroughVector(_VectorWrapper, gym.utils.RecordConstructorArgs):
     """Writes a playthrough file of every game of a batch that ends, or of every n-th.
 
     In every autoreset mode; for Gymnasium's own vector environments, wrap the single ones in
