@@ -23,7 +23,8 @@ from qv_env.cards import cards_text
 from qv_env.command_line import SIGNALLED, Parser, error_text, printable
 from qv_env.deals import HELD_OUT_FROM, deal_code, deck_of, typed_deal
 from qv_env.files import KEPT_FOLDER, default_store
-from qv_env.play.game import Game, play_in_terminal
+from qv_env.play.game import Game
+from qv_env.play.terminal import play_in_terminal
 from qv_env.playthroughs.export import FORMATS, MAX_SCALE, MIN_SCALE, export
 from qv_env.playthroughs.playthrough import PlaythroughError, read_playthrough
 from qv_env.playthroughs.show import (

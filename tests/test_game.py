@@ -18,7 +18,8 @@ from qv_env.actions import ACTION_NAMES, NUM_ACTIONS, parse_action
 from qv_env.cards import card_text, parse_cards
 from qv_env.deals import HELD_OUT_FROM, deal_code, deck_of, parse_code
 from qv_env.play import game as module
-from qv_env.play.game import PILES, UNDO_LIMIT, Game, play_in_terminal, random_deal
+from qv_env.play.game import PILES, UNDO_LIMIT, Game, random_deal
+from qv_env.play.terminal import play_in_terminal
 from qv_env.playthroughs.playthrough import Playthrough, PlaythroughError, read_playthrough
 from qv_env.rules import REFUSALS, STOCK_CARDS, legal_actions, new_game, play
 from qv_env.text import board_text

@@ -20,9 +20,13 @@ from starlette.testclient import TestClient
 import qv_env
 from qv_env.actions import ACTION_NAMES, COLUMN, FOUNDATION, MOVES, STOCK
 from qv_env.deals import HELD_OUT_FROM, deck_of, parse_code
+from qv_env.files import default_store
 from qv_env.play import server as module
+from qv_env.play import store as store_module
 from qv_env.play.game import GAME_WON, NO_DOUBLE_CLICKS, Game
-from qv_env.play.server import MAX_BODY, PlayError, Table, create_app, default_store
+from qv_env.play.messages import MAX_BODY
+from qv_env.play.server import create_app
+from qv_env.play.store import PlayError, Table
 from qv_env.playthroughs.playthrough import Playthrough, read_playthrough
 from qv_env.rules import REFUSALS
 from tests.helpers.kills import forks, run_killed
@@ -634,7 +638,7 @@ def test_a_won_deal_asked_for_again_is_dealt_again(opened, store):
 
 
 def test_kept_games_have_a_limit_and_none_is_lost(opened, store, monkeypatch):
-    monkeypatch.setattr(module, "MAX_KEPT", 2)
+    monkeypatch.setattr(store_module, "MAX_KEPT", 2)
     browser = Browser(opened(0))
     for _ in range(2):
         browser.tap("stock")
@@ -658,7 +662,7 @@ def test_a_won_game_that_cannot_be_kept_stays_on_the_table(opened, store, monkey
     browser = Browser(opened(WON.deal))
     for action in WON.actions[:-1]:
         browser.play(action)
-    monkeypatch.setattr(module, "MAX_KEPT", 0)
+    monkeypatch.setattr(store_module, "MAX_KEPT", 0)
     (store / "playthroughs").mkdir()
     answer = browser.play(WON.actions[-1])
     assert answer["moved"]
