@@ -37,7 +37,7 @@ def table(columns: str, waste: str = "", foundations: str = "0 0 0 0 0 0 0 0", *
     Few of these tables can come up in a game; a gesture looks at the tops of the piles only.
     """
     game = Game(0, **settings)
-    state = game._states[0]
+    state = game._history.states[0]
     for c in range(10):
         state["heights"][c], state["columns"][c] = 0, 0
     for c, text in enumerate(columns.split("|")):
@@ -60,12 +60,12 @@ def won_game() -> Game:
 
 def legal(game: Game) -> list[int]:
     mask = np.zeros(NUM_ACTIONS, dtype=np.int8)
-    legal_actions(game._states[0], mask)
+    legal_actions(game._history.states[0], mask)
     return np.flatnonzero(mask).tolist()
 
 
 def bytes_of(game: Game) -> bytes:
-    return game._states.tobytes()
+    return game._history.states.tobytes()
 
 
 def name(outcome) -> str:
@@ -537,9 +537,9 @@ def test_a_stuck_game_is_told_as_such():
     while game.view()["stock"]:
         game.tap("stock")
     columns = "9H | 9H | 9C | 9C | 9D | 9D | 9S | 9S | KH | KH"
-    game._states = table(columns, waste="5D")._states
+    game._history.states = table(columns, waste="5D")._history.states
     assert not game.stuck
-    game._states[0]["stock_size"] = 0
+    game._history.states[0]["stock_size"] = 0
     assert (game.stuck, game.view()["stuck"], game.view()["won"]) == (True, True, False)
     assert refused(game, game.tap("stock")) == STOCK_EMPTY
     assert game.undo().moved  # as people do then
@@ -721,8 +721,8 @@ def test_a_restored_game_is_the_same_and_goes_on_the_same(deal, gestures, more):
     assert twin.dumps() == text
     assert twin.view() == game.view()
     assert (twin.identity, twin.started, twin.undos) == (game.identity, game.started, game.undos)
-    assert [state.tobytes() for state in twin._before] == [
-        state.tobytes() for state in game._before
+    assert [state.tobytes() for state in twin._history._before] == [
+        state.tobytes() for state in game._history._before
     ]
     for gesture in more:
         do(game, *gesture)

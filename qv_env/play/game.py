@@ -45,31 +45,25 @@ from __future__ import annotations
 import importlib
 import re
 import secrets
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from qv_env.actions import (
-    ACTION_NAMES,
-    COLUMN,
-    DRAW,
-    FOUNDATION,
-    MOVES,
-    NUM_ACTIONS,
-    NUM_COLUMNS,
-    NUM_FOUNDATIONS,
-    STOCK,
-    WASTE,
-    Move,
-    action_name,
-    parse_action,
-)
-from qv_env.cards import NUM_SUITS, SUIT_LETTERS, card_text
+from qv_env.actions import NUM_ACTIONS, action_name, parse_action
 from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_code
+from qv_env.play import gestures
+from qv_env.play.gestures import (
+    DRAG_TO_TAKE_BACK,
+    NOT_BETWEEN_FOUNDATIONS,
+    NOT_ONTO_STOCK_OR_WASTE,
+    STOCK_TO_WASTE_ONLY,
+)
+from qv_env.play.history import UNDO_LIMIT, History
+from qv_env.play.piles import PILES, named_pile
+from qv_env.play.saves import PLAYER, now, parse_save
+from qv_env.play.views import last_move, open_cards
 from qv_env.playthroughs.playthrough import (
     PathLike,
     Playthrough,
@@ -78,65 +72,37 @@ from qv_env.playthroughs.playthrough import (
     parse_playthrough,
     read_playthrough,
 )
-from qv_env.rules import (
-    LEGAL,
-    NO_CARD,
-    NOT_NEXT_IN_COLUMN,
-    NOT_NEXT_ON_FOUNDATION,
-    NOTHING_TO_MOVE,
-    ON_AN_ACE,
-    REFUSALS,
-    STOCK_EMPTY,
-    accepting_foundation,
-    foundation_cards,
-    foundation_top,
-    is_won,
-    legal_actions,
-    play,
-    refusal,
-    top_card,
-)
+from qv_env.rules import is_won, legal_actions
 from qv_env.text import board_text
 
-__all__ = ["PILES", "UNDO_LIMIT", "Game", "Outcome", "play_in_terminal", "random_deal"]  # noqa: F822
+__all__ = [
+    "DRAG_TO_TAKE_BACK",
+    "GAME_WON",
+    "NOTHING_TO_UNDO",
+    "NOT_BETWEEN_FOUNDATIONS",
+    "NOT_ONTO_STOCK_OR_WASTE",
+    "NO_DOUBLE_CLICKS",
+    "PILES",
+    "STOCK_TO_WASTE_ONLY",
+    "TOO_MANY_ACTIONS",
+    "UNDO_EXHAUSTED",
+    "UNDO_LIMIT",
+    "Game",
+    "Outcome",
+    "play_in_terminal",  # noqa: F822
+    "random_deal",
+]
 
-UNDO_LIMIT = 100  # actions that can be undone in a row
 MAX_ACTIONS = 5_000  # a won game has some 250; this bounds what a save takes
-PLAYER = "human"
 
-# What refuses a gesture where the rules of the game have no say.
-DRAG_TO_TAKE_BACK = "a card is taken back from a foundation only by dragging it to a column"
+# What refuses a gesture where neither the rules of the game nor those of gestures have a say.
 NO_DOUBLE_CLICKS = "double clicks are switched off"
-NOT_ONTO_STOCK_OR_WASTE = "no card is put on the stock, and only the stock's next one on the waste"
-NOT_BETWEEN_FOUNDATIONS = "no card moves from one foundation to another"
-STOCK_TO_WASTE_ONLY = "the stock's next card goes to the waste only"
 GAME_WON = "the game is won"
 TOO_MANY_ACTIONS = f"a game has at most {MAX_ACTIONS} moves"
 NOTHING_TO_UNDO = "there is nothing to undo"
 UNDO_EXHAUSTED = f"only the last {UNDO_LIMIT} actions can be undone"
 
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
-_TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
-_IDENTITY = re.compile(r"[0-9a-f]{16}", re.ASCII)
-
-
-class Pile(NamedTuple):
-    """A place for cards: its kind (as ``qv_env.actions`` numbers them), and which one of them."""
-
-    kind: int
-    number: int  # from 0
-
-
-# Every pile by its name, in the order they stand on the table.
-PILES: dict[str, Pile] = {
-    "stock": Pile(STOCK, 0),
-    "w": Pile(WASTE, 0),
-    **{f"f{f + 1}": Pile(FOUNDATION, f) for f in range(NUM_FOUNDATIONS)},
-    **{f"c{c + 1}": Pile(COLUMN, c) for c in range(NUM_COLUMNS)},
-}
-_NAMES = {pile: name for name, pile in PILES.items()}
 _ANY_FOUNDATION = "f"  # as action names have it
-_ACTION_IDS = {move: action for action, move in enumerate(MOVES)}
 
 
 class Outcome(NamedTuple):
@@ -208,13 +174,10 @@ class Game:
         self.deal = recorder.deal or ""
         self.deck = recorder.deck
         self.identity = secrets.token_hex(8)
-        self.started = _now()
+        self.started = now()
         self.finished: str | None = None
         self.undos = 0
-        self._states = recorder.states
-        self._actions: list[int] = []
-        self._landings: list[str] = []  # per action, the pile its card went to
-        self._before: deque[np.ndarray] = deque(maxlen=UNDO_LIMIT)  # the states to go back to
+        self._history = History(recorder.states)
 
     def new(
         self,
@@ -243,33 +206,33 @@ class Game:
     @property
     def actions(self) -> tuple[int, ...]:
         """The actions that led here, 0..191; what was undone is not among them."""
-        return tuple(self._actions)
+        return tuple(self._history.actions)
 
     @property
     def score(self) -> int:
         """The score."""
-        return int(self._states[0]["score"])
+        return self._history.score
 
     @property
     def moves(self) -> int:
         """The move counter: every move made, draws and undone moves included."""
-        return len(self._actions) + self.undos
+        return len(self._history.actions) + self.undos
 
     @property
     def won(self) -> bool:
         """Whether all cards are on the foundations."""
-        return bool(is_won(self._states[0]))
+        return bool(is_won(self._history.game))
 
     @property
     def stuck(self) -> bool:
         """Whether the game is not won and no move is legal, take-backs included."""
         mask = np.empty(NUM_ACTIONS, dtype=np.int8)
-        return not self.won and legal_actions(self._states[0], mask) == 0
+        return not self.won and legal_actions(self._history.game, mask) == 0
 
     @property
     def undoable(self) -> int:
         """How many actions can be undone, 0..100."""
-        return len(self._before)
+        return self._history.undoable
 
     def accepting(self, source: str) -> tuple[str, ...]:
         """Return the piles that accept a pile's card, the best first (the placing help).
@@ -280,14 +243,8 @@ class Game:
         Raises:
             ValueError: There is no such pile.
         """
-        pile = _pile(source)
-        if self._held_back():
-            return ()
-        return tuple(
-            self._landing(action)
-            for action in self._candidates(pile)
-            if refusal(self._states[0], action) == LEGAL
-        )
+        pile = named_pile(source)
+        return () if self._held_back() else gestures.accepting(self._history.game, pile)
 
     def view(self) -> dict[str, Any]:
         """Return all that lies open, as JSON can hold it; nothing in it depends on hidden cards.
@@ -314,31 +271,16 @@ class Game:
         ``double_clicks``      true or false
         =====================  ==================================================================
         """
-        game = self._states[0]
-        tops = [foundation_top(game, f) for f in range(NUM_FOUNDATIONS)]
         return {
             "deal": self.deal,
-            "columns": [
-                _texts(game["columns"][c, : game["heights"][c]]) for c in range(NUM_COLUMNS)
-            ],
-            "foundations": [
-                {
-                    "suit": SUIT_LETTERS[f % NUM_SUITS],
-                    "cards": int(game["foundations"][f]),
-                    "top": card_text(top - 1) if top != NO_CARD else "",
-                }
-                for f, top in enumerate(tops)
-            ],
-            "waste": _texts(game["waste"][: game["waste_size"]]),
-            "stock": int(game["stock_size"]),
+            **open_cards(self._history.game),
             "score": self.score,
             "moves": self.moves,
-            "foundation_cards": int(foundation_cards(game)),
             "won": self.won,
             "stuck": self.stuck,
             "undoable": self.undoable,
             "can_undo": self.undoable > 0,
-            "last_move": self._last_move(),
+            "last_move": last_move(self._history),
             "accepting": {name: list(found) for name in PILES if (found := self.accepting(name))},
             "automatic_placing": self.automatic_placing,
             "double_clicks": self.double_clicks,
@@ -350,20 +292,9 @@ class Game:
         Args:
             color: Whether red suits are printed in red, by terminal escapes.
         """
-        shown = self._states.copy()
+        shown = self._history.states.copy()
         shown[0]["moves"] = self.moves
         return board_text(shown[0], self.deal, color)
-
-    def _last_move(self) -> dict[str, Any] | None:
-        if not self._actions:
-            return None
-        action = self._actions[-1]
-        return {
-            "action": action,
-            "name": ACTION_NAMES[action],
-            "source": _NAMES[Pile(MOVES[action].source, MOVES[action].source_index)],
-            "target": self._landings[-1],
-        }
 
     # ------------------------------------------------------------------------------- gestures
 
@@ -373,10 +304,7 @@ class Game:
         Raises:
             ValueError: There is no such pile.
         """
-        kind, index = _pile(pile)
-        if kind == COLUMN:
-            return self._try([_ACTION_IDS[Move(COLUMN, index, FOUNDATION, 0)]])
-        return self._send_off(Pile(kind, index))
+        return self._try(gestures.tapped(self._history.game, named_pile(pile)))
 
     def double_click(self, pile: str) -> Outcome:
         """Double-click a pile's top card: to the best place.
@@ -384,10 +312,10 @@ class Game:
         Raises:
             ValueError: There is no such pile.
         """
-        source = _pile(pile)
+        source = named_pile(pile)
         if not self.double_clicks:
             return Outcome(refusal=NO_DOUBLE_CLICKS)
-        return self._send_off(source)
+        return self._try(gestures.sent_off(self._history.game, source))
 
     def drop(self, source: str, target: str | None) -> Outcome:
         """Drag a pile's top card and drop it.
@@ -400,24 +328,21 @@ class Game:
         Raises:
             ValueError: There is no such pile.
         """
-        pile = _pile(source)
-        aim = None if target in (None, _ANY_FOUNDATION) else _pile(target)
+        pile = named_pile(source)
+        aim = None if target in (None, _ANY_FOUNDATION) else named_pile(target)
         if aim == pile:
             return Outcome()
-        reason = self._empty(pile)
-        if reason != LEGAL:
-            return Outcome(refusal=REFUSALS[reason])
-        places = pile.kind in (WASTE, COLUMN) or (
-            pile.kind == FOUNDATION and aim is not None and aim.kind == COLUMN
-        )
-        if self.automatic_placing and places:
-            outcome = self._try(self._candidates(pile))
+        game = self._history.game
+        missing = gestures.missing(game, pile)
+        if missing:
+            return Outcome(refusal=missing)
+        if self.automatic_placing and gestures.is_placed(pile, aim):
+            outcome = self._try(gestures.candidates(game, pile))
             if outcome.moved or target is None:
                 return outcome
         if target is None:
             return Outcome()
-        action, text = self._aimed(pile, aim)
-        return Outcome(refusal=text) if action is None else self._try([action])
+        return self._try(gestures.dropped(game, pile, aim))
 
     def play(self, action: int | str) -> Outcome:
         """Play an action by its id, 0..191, or its name, such as ``c3>c7``.
@@ -431,108 +356,33 @@ class Game:
 
     def undo(self) -> Outcome:
         """Take back the last action; the outcome has the action undone, and points given back."""
-        if not self._before:
-            return Outcome(refusal=UNDO_EXHAUSTED if self._actions else NOTHING_TO_UNDO)
-        score = self.score
-        self._states = self._before.pop()
-        self._landings.pop()
+        if not self.undoable:
+            return Outcome(refusal=UNDO_EXHAUSTED if self.actions else NOTHING_TO_UNDO)
+        action, points = self._history.undo()
         self.undos += 1
         self.finished = None
-        return Outcome(self._actions.pop(), self.score - score)
-
-    # --------------------------------------------------------------------- how gestures decide
-
-    def _send_off(self, pile: Pile) -> Outcome:
-        """Move a pile's card to the best place; a foundation's stays."""
-        if pile.kind == FOUNDATION:
-            reason = self._empty(pile)
-            return Outcome(refusal=DRAG_TO_TAKE_BACK if reason == LEGAL else REFUSALS[reason])
-        return self._try(self._candidates(pile))
-
-    def _candidates(self, pile: Pile) -> list[int]:
-        """All actions that would move a pile's card, legal or not, the best first."""
-        if pile.kind == STOCK:
-            return [DRAW]
-        # Empty columns have height 0, so they come last.
-        heights = self._states[0]["heights"].tolist()
-        columns = sorted(range(NUM_COLUMNS), key=lambda c: -heights[c])
-        moves = [Move(*pile, COLUMN, c) for c in columns if pile != (COLUMN, c)]
-        if pile.kind != FOUNDATION:
-            moves.insert(0, Move(*pile, FOUNDATION, 0))
-        return [_ACTION_IDS[move] for move in moves]
-
-    def _aimed(self, pile: Pile, aim: Pile | None) -> tuple[int | None, str]:
-        """The action that a drop on another pile (None: any foundation) means, or what refuses it.
-
-        Whether the rules allow the action is not yet said, but for which foundation it is.
-        """
-        if pile.kind == STOCK:
-            draws = aim is not None and aim.kind == WASTE
-            return (DRAW, "") if draws else (None, STOCK_TO_WASTE_ONLY)
-        if aim is None or aim.kind == FOUNDATION:
-            if pile.kind == FOUNDATION:
-                return None, NOT_BETWEEN_FOUNDATIONS
-            if aim is not None and not self._foundation_accepts(aim.number, pile):
-                return None, REFUSALS[NOT_NEXT_ON_FOUNDATION]
-            return _ACTION_IDS[Move(*pile, FOUNDATION, 0)], ""
-        if aim.kind != COLUMN:
-            return None, NOT_ONTO_STOCK_OR_WASTE
-        return _ACTION_IDS[Move(*pile, *aim)], ""
-
-    def _foundation_accepts(self, f: int, pile: Pile) -> bool:
-        """Whether a pile's card may be dropped on foundation f."""
-        game = self._states[0]
-        left = accepting_foundation(game, top_card(game, *pile))
-        if left < 0:
-            return False
-        heights = game["foundations"]
-        return bool(f % NUM_SUITS == left % NUM_SUITS and heights[f] == heights[left])
-
-    def _empty(self, pile: Pile) -> int:
-        """Why no card can leave a pile (an index of REFUSALS); LEGAL where there is one."""
-        if top_card(self._states[0], *pile) != NO_CARD:
-            return LEGAL
-        return STOCK_EMPTY if pile.kind == STOCK else NOTHING_TO_MOVE
+        return Outcome(action, points)
 
     def _held_back(self) -> str:
         """What keeps the game from taking any move at all, or ""."""
         if self.won:
             return GAME_WON
-        return TOO_MANY_ACTIONS if len(self._actions) >= MAX_ACTIONS else ""
+        return TOO_MANY_ACTIONS if len(self._history.actions) >= MAX_ACTIONS else ""
 
-    def _try(self, actions: list[int]) -> Outcome:
-        """Play the first legal one of some actions, or name the rules that refuse them all."""
+    def _try(self, meant: list[int] | str) -> Outcome:
+        """Play the first legal one of the actions that a gesture means, or say what refuses it."""
+        if isinstance(meant, str):
+            return Outcome(refusal=meant)
         held_back = self._held_back()
         if held_back:
             return Outcome(refusal=held_back)
-        reasons = set()
-        for action in actions:
-            reason = int(refusal(self._states[0], action))
-            if reason == LEGAL:
-                return Outcome(action, self._play(action))
-            reasons.add(reason)
-        if NOT_NEXT_IN_COLUMN in reasons:  # which an ace among the columns is a case of
-            reasons.discard(ON_AN_ACE)
-        return Outcome(refusal="; ".join(REFUSALS[reason] for reason in sorted(reasons)))
-
-    def _play(self, action: int) -> int:
-        """Play a legal action; return its points."""
-        self._before.append(self._states.copy())
-        self._landings.append(self._landing(action))
-        self._actions.append(action)
-        points = int(play(self._states[0], action))
+        action = gestures.first_legal(self._history.game, meant)
+        if isinstance(action, str):
+            return Outcome(refusal=action)
+        points = self._history.play(action)
         if self.won:
-            self.finished = _now()
-        return points
-
-    def _landing(self, action: int) -> str:
-        """The name of the pile that a legal action's card goes to."""
-        move = MOVES[action]
-        if move.target != FOUNDATION:
-            return _NAMES[Pile(move.target, move.target_index)]
-        game = self._states[0]
-        card_id = top_card(game, move.source, move.source_index)
-        return _NAMES[Pile(FOUNDATION, int(accepting_foundation(game, card_id)))]
+            self.finished = now()
+        return Outcome(action, points)
 
     # ------------------------------------------------------------------------------- records
 
@@ -542,7 +392,7 @@ class Game:
         Its player is ``human``. Further keys: ``game`` (the identity), ``started``, ``finished``
         (when it was won; else the present time), ``moves`` (the move counter), ``undos``.
         """
-        return self._record({"finished": self.finished or _now()})
+        return self._record({"finished": self.finished or now()})
 
     @property
     def file_name(self) -> str:
@@ -560,7 +410,7 @@ class Game:
         Raises:
             OSError: It could not be written.
         """
-        if not self._actions:
+        if not self._history.actions:
             return None
         path = Path(folder) / self.file_name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -587,46 +437,24 @@ class Game:
         Raises:
             PlaythroughError: It is not such a save, or something in it cannot be true.
         """
-        extra = saved.extra
-        table = extra.get("table")
-        if not isinstance(table, dict):
-            raise PlaythroughError("this is no saved game: the key 'table' is missing")
-        game = cls(saved.deal, saved.deck)
-        game.automatic_placing = _flag("table.automatic_placing", table.get("automatic_placing"))
-        game.double_clicks = _flag("table.double_clicks", table.get("double_clicks"))
-        if saved.player != PLAYER:
-            raise PlaythroughError(f"player is {PLAYER!r}, not {saved.player[:40]!r}")
+        save = parse_save(saved)
         if len(saved.actions) > MAX_ACTIONS:
             raise PlaythroughError(f"actions: {TOO_MANY_ACTIONS}, not {len(saved.actions)}")
-        identity = extra.get("game")
-        if not isinstance(identity, str) or not _IDENTITY.fullmatch(identity):
-            raise PlaythroughError("game is 16 hexadecimal digits")
+        game = cls(
+            saved.deal,
+            saved.deck,
+            automatic_placing=save.automatic_placing,
+            double_clicks=save.double_clicks,
+        )
         for number, action in enumerate(saved.actions, start=1):
             if game.won:
                 raise PlaythroughError(f"step {number} comes after the game was won")
-            game._play(action)
-        game.identity = identity
-        game.started = _time("started", extra.get("started"))
-        finished = extra.get("finished")
-        if (finished is not None) != game.won:
+            game._history.play(action)
+        if (save.finished is not None) != game.won:
             raise PlaythroughError("finished is the time when the game was won, else null")
-        game.finished = None if finished is None else _time("finished", finished)
-        game.undos = _count("undos", extra.get("undos"))
-        if _count("moves", extra.get("moves")) != game.moves:
-            raise PlaythroughError(
-                f"moves is {extra['moves']}, but {len(saved.actions)} actions and"
-                f" {game.undos} undone ones make {game.moves}"
-            )
-        undoable = _count("table.undoable", table.get("undoable"))
-        # Where moves have sunk out of reach, the reach was full, and only undoing shortens it.
-        sunk = len(saved.actions) - undoable
-        if undoable > UNDO_LIMIT or sunk < 0 or (sunk and undoable + game.undos < UNDO_LIMIT):
-            raise PlaythroughError(
-                f"table.undoable cannot be {undoable} after {len(saved.actions)} actions and"
-                f" {game.undos} undone ones"
-            )
-        while len(game._before) > undoable:
-            game._before.popleft()
+        game.identity, game.started = save.identity, save.started
+        game.finished, game.undos = save.finished, save.undos
+        game._history.shorten(save.undoable)
         return game
 
     def dumps(self) -> str:
@@ -677,7 +505,7 @@ class Game:
             deal=self.deal or None,
             deck=self.deck,
             player=PLAYER,
-            actions=tuple(self._actions),
+            actions=tuple(self._history.actions),
             score=self.score,
             won=self.won,
             extra={
@@ -688,47 +516,6 @@ class Game:
                 **extra,
             },
         )
-
-
-def _pile(name: Any) -> Pile:
-    pile = PILES.get(name) if isinstance(name, str) else None
-    if pile is None:
-        raise ValueError(
-            f"there is no pile {name if not isinstance(name, str) else name[:40]!r}; there are"
-            f" stock, w, c1..c{NUM_COLUMNS} and f1..f{NUM_FOUNDATIONS}"
-        )
-    return pile
-
-
-def _texts(card_ids: np.ndarray) -> list[str]:
-    return [card_text(card_id - 1) for card_id in card_ids.tolist()]
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime(_TIME)
-
-
-def _time(place: str, value: Any) -> str:
-    if isinstance(value, str) and _TIME_TEXT.fullmatch(value):
-        try:
-            datetime.strptime(value, _TIME)
-        except ValueError:
-            pass
-        else:
-            return value
-    raise PlaythroughError(f"{place} is a time such as 2026-01-31T09:30:00Z")
-
-
-def _count(place: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise PlaythroughError(f"{place} is an integer from 0 up")
-    return value
-
-
-def _flag(place: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise PlaythroughError(f"{place} is true or false")
-    return value
 
 
 def __getattr__(name: str) -> Any:
