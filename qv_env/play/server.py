@@ -90,39 +90,27 @@ from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from qv_env import render
 from qv_env.files import default_store
 from qv_env.play.guard import ADDRESS, SECURITY_HEADERS, Guard
-from qv_env.play.messages import RequestError, error_answer, read_body
-from qv_env.play.store import GestureError, PlayError, Reply, StaleError, Table
-from qv_env.render.art import art_json
-from qv_env.render.layout import layout_json
+from qv_env.play.routes import PAGE_FILES, STATIC, Api, error_handlers, page_routes
+from qv_env.play.store import PlayError, Table
+
+__all__ = [
+    "PAGE_FILES",
+    "PORT",
+    "SECURITY_HEADERS",
+    "STATIC",
+    "PlayError",
+    "Table",
+    "create_app",
+    "serve",
+]
 
 PORT = 8104  # always the same, so that a page left open finds a restarted server
 MAX_CONNECTIONS = 64
 GRACE = 3  # seconds that a request still has when the server is stopped
-
-# Where the page's files are: its own, and those of every page that draws a table.
-STATIC = (Path(__file__).parent / "static", render.STATIC)
-# The page's files by their addresses: the name in one of STATIC, and the content type.
-PAGE_FILES = {
-    "/": ("play.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/play.css": ("play.css", "text/css; charset=utf-8"),
-    "/play.js": ("play.js", "text/javascript; charset=utf-8"),
-    "/table.css": ("table.css", "text/css; charset=utf-8"),
-    "/table.js": ("table.js", "text/javascript; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
-
-# ------------------------------------------------------------------------------ the application
 
 
 def create_app(
@@ -142,72 +130,7 @@ def create_app(
         OSError: The store cannot be read or written.
     """
     table = Table(store, deal)
-
-    async def answer(act: Callable[[], Reply]) -> Response:
-        reply = await run_in_threadpool(act)
-        outcome = reply.outcome
-        return JSONResponse(
-            {
-                "moved": outcome.moved,
-                "points": outcome.points,
-                "refusal": outcome.refusal,
-                "notice": reply.notice,
-                "table": reply.view,
-            }
-        )
-
-    async def show(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(table.view))
-
-    async def page(request: Request) -> Response:
-        return JSONResponse(
-            {"layout": layout_json(), "art": art_json(), "folder": str(table.folder)}
-        )
-
-    async def tap(request: Request) -> Response:
-        body = await read_body(request, {"pile": True})
-        return await answer(lambda: table.act(body["version"], lambda game: game.tap(body["pile"])))
-
-    async def double_click(request: Request) -> Response:
-        body = await read_body(request, {"pile": True})
-        return await answer(
-            lambda: table.act(body["version"], lambda game: game.double_click(body["pile"]))
-        )
-
-    async def drop(request: Request) -> Response:
-        body = await read_body(request, {"source": True, "target": True})
-        return await answer(
-            lambda: table.act(
-                body["version"], lambda game: game.drop(body["source"], body["target"])
-            )
-        )
-
-    async def undo(request: Request) -> Response:
-        body = await read_body(request, {})
-        return await answer(lambda: table.act(body["version"], lambda game: game.undo()))
-
-    async def new(request: Request) -> Response:
-        body = await read_body(request, {"deal": False, "deck": False})
-        return await answer(lambda: table.new(body["version"], body.get("deal"), body.get("deck")))
-
-    async def settings(request: Request) -> Response:
-        body = await read_body(request, {"automatic_placing": False, "double_clicks": False})
-        version = body.pop("version")
-        for name, value in body.items():
-            if not isinstance(value, bool):
-                raise RequestError(400, f"{name} is true or false")
-        return await answer(lambda: table.settle(version, body))
-
-    def file(request: Request) -> Response:
-        name, media_type = PAGE_FILES[request.url.path]
-        for folder in static:
-            with contextlib.suppress(FileNotFoundError):
-                return Response((folder / name).read_bytes(), media_type=media_type)
-        return error_answer(404, "this file of the page is not installed")
-
-    async def stale(request: Request, error: Exception) -> Response:
-        view = await run_in_threadpool(table.view)
-        return JSONResponse({"error": "the table has changed meanwhile", "table": view}, 409)
+    api = Api(table)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -215,59 +138,14 @@ def create_app(
         table.close()
 
     app = Starlette(
-        routes=[
-            Route("/api/table", show, methods=["GET"]),
-            Route("/api/page", page, methods=["GET"]),
-            Route("/api/tap", tap, methods=["POST"]),
-            Route("/api/double-click", double_click, methods=["POST"]),
-            Route("/api/drop", drop, methods=["POST"]),
-            Route("/api/undo", undo, methods=["POST"]),
-            Route("/api/new", new, methods=["POST"]),
-            Route("/api/settings", settings, methods=["POST"]),
-            *(Route(path, file, methods=["GET"]) for path in PAGE_FILES),
-        ],
+        routes=[*api.routes(), *page_routes(static)],
         middleware=[Middleware(Guard, port=port)],
-        exception_handlers={
-            StaleError: stale,
-            RequestError: _request_error,
-            PlayError: _play_error,
-            GestureError: _gesture_error,
-            HTTPException: _http_error,
-            ClientDisconnect: _client_gone,
-            Exception: _failure,
-        },
+        exception_handlers=error_handlers(api),
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     app.state.table = table
     return app
-
-
-def _request_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError)
-    return error_answer(error.status, str(error))
-
-
-def _play_error(request: Request, error: Exception) -> Response:
-    return error_answer(507, str(error))
-
-
-def _gesture_error(request: Request, error: Exception) -> Response:
-    return error_answer(400, str(error))
-
-
-def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return error_answer(error.status_code, error.detail, dict(error.headers or {}))
-
-
-def _client_gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=400)  # nobody reads it
-
-
-def _failure(request: Request, error: Exception) -> Response:
-    # Made outside of Guard, so the headers are added here. uvicorn logs what went wrong.
-    return error_answer(500, "the server failed; its terminal says why", SECURITY_HEADERS)
 
 
 # ------------------------------------------------------------------------------------- serving
