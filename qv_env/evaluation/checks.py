@@ -28,7 +28,7 @@ from qv_env.rules import (
 )
 
 DEALS = tuple(range(HELD_OUT_FROM - 6, HELD_OUT_FROM))  # training deals: nothing is given away
-KNOWN_DRAWS = (0, 1, 9)  # draws after which twin deals begin to differ
+KNOWN_DRAWS = (0, 1, 20, 50)  # draws after which twin deals begin to differ
 
 
 class ProtocolError(ValueError):

@@ -10,10 +10,10 @@ from agents.players.plan import PlanPlayer
 from agents.search.features import FEATURES, NUM_FEATURES
 from agents.search.settings import DEFAULTS, PlanSettings, load_settings, settings_text
 from agents.search.stage import MAX_LINE, Effort, play_game
-from qv_env import QuaranteVoleursEnv, deck_of
+from qv_env import deck_of
 from qv_env.actions import DRAW, FOUNDATION_TO_COLUMN
-from qv_env.evaluation.play import game_rng, play_deals
-from qv_env.rules import COLUMN_CARDS, foundation_cards, is_won, new_game, play, refusal
+from qv_env.evaluation.play import play_deals
+from qv_env.rules import foundation_cards, is_won, new_game, play, refusal
 
 DEALS = range(200, 216)
 QUICK = Effort(width=20, depth=10, end_width=50, end_depth=80)
@@ -58,44 +58,6 @@ def test_games_are_those_of_the_compiled_loop(ahead):
         # What the player does after it has given up is not worth anything.
         assert foundation_cards(game[0]) == episode.foundation_cards
         assert is_won(game[0]) == episode.won
-
-
-def test_a_game_does_not_depend_on_the_other_seats_nor_on_the_seed():
-    alone = {deal: e.actions for deal, e in played(num_seats=1, seed=0).items()}
-    together = {deal: e.actions for deal, e in played(DEALS[::-1], num_seats=7, seed=5).items()}
-    assert alone == together
-
-
-def course(deck, draws, **changes):
-    """The actions in a game of an explicit deck, up to and with a number of draws."""
-    who = player(**changes)
-    env = QuaranteVoleursEnv(**who.env_kwargs)
-    observation, info = env.reset(options={"deck": deck})
-    who.prepare(1)
-    who.start(0, game_rng(0, 0))
-    actions = []
-    while actions.count(DRAW) <= draws:
-        batch = {key: array[None] for key, array in observation.items()}
-        action = int(who.act(np.array([0]), batch, info["action_mask"][None])[0])
-        actions.append(action)
-        observation, _, terminated, _, info = env.step(action)
-        if terminated:
-            break
-    return actions
-
-
-@pytest.mark.parametrize("ahead", [1, 4])
-@pytest.mark.parametrize("known", [0, 20, 50])
-def test_choices_do_not_depend_on_the_hidden_order(known, ahead):
-    rng = np.random.default_rng(known)
-    for deal in range(3):
-        deck = deck_of(deal).tolist()
-        hidden = deck[COLUMN_CARDS + known :]
-        twin = deck[: COLUMN_CARDS + known] + rng.permutation(hidden).tolist()
-        assert twin != deck
-        one, other = (course(d, known, ahead=ahead) for d in (deck, twin))
-        assert one == other
-        assert one.count(DRAW) == known + 1
 
 
 # -------------------------------------------------------------------------------------- settings

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from agents.players import make_player
-from qv_env import QuaranteVoleursEnv, action_name, deck_of, parse_cards
+from qv_env import action_name, parse_cards
 from qv_env.actions import NUM_ACTIONS
 from qv_env.evaluation.play import game_rng, play_deals
 from qv_env.evaluation.players.base import Player, Uniforms, sample_rows
@@ -15,15 +15,9 @@ from qv_env.evaluation.players.greedy import GreedyPlayer
 from qv_env.evaluation.players.random import RandomPlayer
 from qv_env.observation import Encoding, encode
 from qv_env.rules import (
-    COLUMN_CARDS,
     STATE,
     STOCK_CARDS,
-    foundation_cards,
-    is_won,
     legal_actions,
-    new_game,
-    play,
-    refusal,
 )
 
 DEALS = range(100, 130)
@@ -59,46 +53,6 @@ def test_unknown_players_are_refused(name, message):
 
 
 # ------------------------------------------------------------------------ games from end to end
-
-
-@pytest.mark.parametrize("player", ["random", "greedy"])
-def test_recorded_games_replay_by_the_rules(player):
-    episodes = list(play_deals(make_player(player), DEALS, record=True, num_seats=8))
-    assert sorted(e.index for e in episodes) == list(range(len(DEALS)))
-    for episode in episodes:
-        assert episode.deal == DEALS[episode.index]
-        game = new_game(deck_of(episode.deal))[0]
-        for action in episode.actions:
-            assert refusal(game, action) == 0
-            play(game, action)
-        assert episode.steps == len(episode.actions)
-        assert episode.score == game["score"]
-        assert episode.foundation_cards == foundation_cards(game)
-        assert episode.won == is_won(game)
-        stuck = legal_actions(game, np.zeros(NUM_ACTIONS, dtype=np.int8)) == 0
-        assert episode.truncated == (episode.steps == 500 and not stuck and not episode.won)
-        assert episode.truncated or stuck or episode.won
-
-
-@pytest.mark.parametrize("player", ["random", "greedy"])
-def test_a_game_does_not_depend_on_the_other_seats(player):
-    alone = episodes_by_deal(make_player(player), DEALS, seed=4, num_seats=1)
-    for seats in (7, 64):
-        together = episodes_by_deal(make_player(player), DEALS[::-1], seed=4, num_seats=seats)
-        assert {d: e.actions for d, e in together.items()} == {
-            d: e.actions for d, e in alone.items()
-        }
-
-
-def test_seeds_matter_to_the_random_player_only():
-    for name, differs in (("random", True), ("greedy", False)):
-        one, other = (episodes_by_deal(make_player(name), DEALS[:3], seed=s) for s in (0, 1))
-        assert (one[DEALS[0]].actions != other[DEALS[0]].actions) == differs
-
-
-def test_a_player_can_play_again():
-    player = RandomPlayer()
-    assert episodes_by_deal(player, DEALS[:3]) == episodes_by_deal(player, DEALS[:3])
 
 
 def test_the_step_limit_is_told_apart_from_an_end():
@@ -153,41 +107,6 @@ def test_what_a_player_thought_is_recorded():
 
 
 # ------------------------------------------------------------------------- nothing hidden is used
-
-
-def _course(player, deck, rng, draws):
-    """A player's actions in a game of an explicit deck, up to and with a number of draws."""
-    env = QuaranteVoleursEnv(**player.env_kwargs)
-    observation, info = env.reset(options={"deck": deck})
-    player.prepare(1)
-    player.start(0, rng)
-    actions, drawn = [], 0
-    for _ in range(400):
-        batch = {key: array[None] for key, array in observation.items()}
-        action = int(player.act(np.array([0]), batch, info["action_mask"][None])[0])
-        actions.append(action)
-        drawn += action == 0
-        observation, _, terminated, _, info = env.step(action)
-        if drawn > draws or terminated:
-            break
-    return actions
-
-
-@pytest.mark.parametrize("player", ["random", "greedy"])
-@pytest.mark.parametrize("known", [0, 1, 10])
-def test_choices_do_not_depend_on_the_hidden_order(player, known):
-    differs = False
-    for deal in range(3):
-        deck = deck_of(deal).tolist()
-        twin = deck[: COLUMN_CARDS + known] + deck[COLUMN_CARDS + known :][::-1]
-        assert twin != deck
-        courses = [_course(make_player(player), d, game_rng(9, deal), known) for d in (deck, twin)]
-        # Up to and with the draw that turns up the first card that differs.
-        assert courses[0] == courses[1]
-        assert courses[0].count(0) == known + 1
-        longer = [_course(make_player(player), d, game_rng(9, deal), 40) for d in (deck, twin)]
-        differs |= longer[0] != longer[1]
-    assert differs  # once the cards are seen, they do matter
 
 
 # ------------------------------------------------------------------------------ the random player

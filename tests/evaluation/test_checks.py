@@ -6,9 +6,9 @@ import pytest
 from agents.networks.files import POLICY_FILE, build_policy, save_policy
 from agents.players import make_player
 from qv_env.__main__ import main
-from qv_env.evaluation import Player, Uniforms, check_player, checks, sample_rows
+from qv_env.evaluation import Player, Uniforms, check_player, checks, play_deals, sample_rows
 from qv_env.evaluation.checks import ProtocolError
-from qv_env.evaluation.players import RandomPlayer
+from qv_env.evaluation.players import GreedyPlayer, RandomPlayer
 
 SIZES = {"card": 4, "hidden": 8, "column": 8, "context": 8, "pair": 4}
 TABLE = {"observation": "cards", "memory": True, "stock_visible": False, "take_back": True}
@@ -39,6 +39,48 @@ def policy(tmp_path_factory):
 )
 def test_our_players_keep_the_protocol(spec, deals, steps, policy):
     check_player(make_player(spec.format(policy=policy)), range(70, 70 + deals), 3, steps)
+
+
+@pytest.mark.parametrize(
+    ("spec", "chance"),
+    [
+        ("random", True),
+        ("greedy", False),
+        ("plan,width=8,depth=6,end_width=12,end_depth=12", False),
+        ("sample,games=6,candidates=3,width=3,depth=4,end_width=5,end_depth=5", True),
+        ("ppo:{policy},play=sample", True),
+        ("ppo:{policy},play=argmax", False),
+        ("ppo+plan:{policy},width=8,depth=6,end_width=12,end_depth=12,candidates=4", False),
+    ],
+)
+def test_the_seed_decides_what_is_left_to_chance_and_nothing_else(spec, chance, policy):
+    player = make_player(spec.format(policy=policy))
+    one, other = (
+        [
+            episode.actions
+            for episode in play_deals(player, [70, 71], seed, 60, num_seats=1, record=True)
+        ]
+        for seed in (0, 1)
+    )
+    assert (one != other) == chance
+
+
+def test_every_hidden_card_is_in_another_place_in_some_twin(monkeypatch):
+    """The check reaches the draws that it is about, and its twins do differ there."""
+    decks = []
+    reset = checks.QuaranteVoleursEnv.reset
+
+    def noted(env, *, seed=None, options=None):
+        decks.append(list(options["deck"]))
+        return reset(env, seed=seed, options=options)
+
+    monkeypatch.setattr(checks.QuaranteVoleursEnv, "reset", noted)
+    check_player(GreedyPlayer(), range(70, 72))
+    assert len(decks) == 2 * 2 * len(checks.KNOWN_DRAWS)
+    for deck, twin, known in zip(decks[::2], decks[1::2], checks.KNOWN_DRAWS * 2, strict=True):
+        assert sorted(deck) == sorted(twin)
+        assert deck != twin
+        assert deck[: 40 + known] == twin[: 40 + known]
 
 
 class _Forgetful(RandomPlayer):
