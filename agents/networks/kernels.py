@@ -391,7 +391,7 @@ def sum_columns(
             rows = column_index[i, c]
             for j in range(width):
                 sums[j] = bias[j]
-            for k in range(0, COLUMN_ROWS - 4, 4):  # there is a multiple of four
+            for k in range(0, COLUMN_ROWS - 4, 4):  # their number is a multiple of four
                 one, two, three, four = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
                 for j in range(width):
                     sums[j] += (table[one, j] + table[two, j]) + (table[three, j] + table[four, j])

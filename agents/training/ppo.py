@@ -210,7 +210,7 @@ class TablePPO(MaskablePPO):
         n_rollout_steps: int,
         use_masking: bool = True,
     ) -> bool:
-        """Play, and fill the buffer; as MaskablePPO does, but for callbacks on each step."""
+        """Play, and fill the buffer, as MaskablePPO does, but without calling back at each step."""
         if not use_masking:
             raise ValueError("the table policy is trained with masks")
         self.policy.set_training_mode(False)
