@@ -31,7 +31,7 @@ from qv_env.text import board_text
 from qv_env.variants import (
     ENV_ID,
     MAX_EPISODE_STEPS,
-    RENDER_MODES,
+    METADATA,
     Observation,
     Variant,
     checked_render_mode,
@@ -179,7 +179,7 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     - v0: initial version
     """
 
-    metadata = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012  (Gymnasium's)
+    metadata = dict(METADATA)  # noqa: RUF012  (Gymnasium's)
 
     def __init__(
         self,

@@ -19,9 +19,8 @@ from stable_baselines3.common.vec_env.base_vec_env import (
 
 from qv_env.compiling import compiled
 from qv_env.deals import code_of
-from qv_env.env import QuaranteVoleursEnv
 from qv_env.rules import LEGAL, REFUSALS
-from qv_env.variants import writable
+from qv_env.variants import METADATA, writable
 from qv_env.vector import QuaranteVoleursVectorEnv
 
 
@@ -62,26 +61,6 @@ def _same_options(some: dict[str, Any], others: dict[str, Any]) -> bool:
     return some.keys() == others.keys() and all(
         np.array_equal(some[key], others[key]) for key in some
     )
-
-
-class _Seat:
-    """What ``get_attr`` and ``env_method`` see of one game of the batch."""
-
-    def __init__(self, batch: QuaranteVoleursVectorEnv, index: int) -> None:
-        self._batch = batch
-        self._index = index
-        self.action_space = batch.single_action_space
-        self.observation_space = batch.single_observation_space
-        self.render_mode = batch.render_mode
-        self.metadata = QuaranteVoleursEnv.metadata
-        self.spec = batch.spec
-
-    def action_masks(self) -> np.ndarray:
-        return self._batch.action_masks()[self._index]
-
-    def render(self) -> Any:
-        frames = self._batch.render()
-        return None if frames is None else frames[self._index]
 
 
 class _Shown(NamedTuple):
@@ -126,8 +105,8 @@ class QuaranteVoleursVecEnv(VecEnv):
 
     def __init__(self, batch: QuaranteVoleursVectorEnv) -> None:
         self.batch = batch
-        self._seats = [_Seat(batch, i) for i in range(batch.num_envs)]
         super().__init__(batch.num_envs, batch.single_observation_space, batch.single_action_space)
+        self.metadata = dict(METADATA)
         self._actions: np.ndarray | None = None
         # Each game's info when infos were last asked for (but for `moves`), and what it shows.
         self._infos: list[dict[str, Any]] = [{} for _ in range(batch.num_envs)]
@@ -285,12 +264,12 @@ class QuaranteVoleursVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return an attribute of each game named by ``indices`` (None: all)."""
-        return [getattr(self._seats[i], attr_name) for i in self._get_indices(indices)]
+        return [getattr(self.batch.sub_envs[i], attr_name) for i in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set an attribute of each game named by ``indices`` (None: all)."""
         for i in self._get_indices(indices):
-            setattr(self._seats[i], attr_name, value)
+            setattr(self.batch.sub_envs[i], attr_name, value)
 
     def env_method(
         self,
@@ -306,7 +285,10 @@ class QuaranteVoleursVecEnv(VecEnv):
             if indices is None and results is not None:
                 return list(results)
             return [None if results is None else results[i] for i in which]
-        return [getattr(self._seats[i], method_name)(*method_args, **method_kwargs) for i in which]
+        return [
+            getattr(self.batch.sub_envs[i], method_name)(*method_args, **method_kwargs)
+            for i in which
+        ]
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None

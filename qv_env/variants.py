@@ -16,6 +16,7 @@ ENV_ID = "QuaranteVoleurs-v0"
 MAX_EPISODE_STEPS = 500  # unless ``max_episode_steps`` says otherwise
 
 RENDER_MODES = ("ansi", "rgb_array", "human")
+METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
 
 Observation = np.ndarray | dict[str, np.ndarray]
 

@@ -19,7 +19,6 @@ from gymnasium.vector.utils import batch_space
 from qv_env.cards import NUM_CARDS
 from qv_env.compiling import compiled, inlined
 from qv_env.deals import STREAM, code_of, load_stream, next_raw, pick, shuffle, store_stream
-from qv_env.env import QuaranteVoleursEnv
 from qv_env.observation import encode, encode_move
 from qv_env.render.pixels import picture
 from qv_env.render.window import MAX_TABLES, Window
@@ -34,10 +33,12 @@ from qv_env.rules import (
     legal_actions,
     write_legal_actions,
 )
+from qv_env.sub_envs import SubEnv, single_spec
 from qv_env.suites import Deals
 from qv_env.text import board_text
 from qv_env.variants import (
     MAX_EPISODE_STEPS,
+    METADATA,
     Observation,
     Variant,
     checked_render_mode,
@@ -254,7 +255,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
     """
 
     metadata = {  # noqa: RUF012  (declared by the base class, replaced in each instance)
-        **QuaranteVoleursEnv.metadata,
+        **METADATA,
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
@@ -525,6 +526,54 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         if self._executor is not None:
             self._executor[1].shutdown()
             self._executor = None
+
+    # Made at first use, when Gymnasium has given the batch its spec.
+
+    @cached_property
+    def sub_envs(self) -> list[SubEnv]:
+        """Its games one by one, with the attributes of single environments."""
+        spec = single_spec(self.spec)
+        return [SubEnv(self, i, spec) for i in range(self.num_envs)]
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Return an attribute of each game or, where it can be called, what it returns.
+
+        Args:
+            name: Such as ``"action_masks"``, ``"render"``, ``"spec"``; see
+                :class:`qv_env.sub_envs.SubEnv`.
+            *args: For the call.
+            **kwargs: For the call.
+
+        Raises:
+            AttributeError: A game of a batch has no such attribute; ``reset`` and ``step`` are the
+                batch's.
+        """
+        if name in ("action_masks", "render"):  # all games at once
+            results = getattr(self, name)(*args, **kwargs)
+            return (None,) * self.num_envs if results is None else tuple(results)
+        values = [getattr(env, name) for env in self.sub_envs]
+        return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return an attribute of each game, as :meth:`call` does."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each game's :class:`qv_env.sub_envs.SubEnv`; the games do not change.
+
+        Args:
+            name: Of the attribute.
+            values: A list or tuple of one value a game, or one value for all.
+
+        Raises:
+            ValueError: There is not one value a game.
+        """
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"{len(values)} values of {name!r} for {self.num_envs} environments")
+        for env, value in zip(self.sub_envs, values, strict=True):
+            setattr(env, name, value)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]

@@ -247,6 +247,10 @@ def test_attributes_of_single_games():
     assert env.get_attr("render_mode") == ["ansi", "ansi"]
     assert env.get_attr("action_space", indices=0) == [gym.spaces.Discrete(112)]
     assert env.get_attr("observation_space")[1] == env.observation_space
+    assert [single.unwrapped for single in env.get_attr("unwrapped")] == env.get_attr("unwrapped")
+    for i, generator in enumerate(env.get_attr("np_random")):
+        assert generator.bit_generator.state == env.batch.np_random[i].bit_generator.state
+    assert env.metadata == qv_env.QuaranteVoleursEnv.metadata  # films run at the same speed
     env.set_attr("nickname", "left", indices=0)
     assert env.get_attr("nickname", indices=[0]) == ["left"]
     with pytest.raises(AttributeError):

@@ -676,6 +676,79 @@ def test_drawing_without_a_mode_warns_and_gives_nothing():
         assert env.render() is None
 
 
+# ------------------------------------------------------------------------------- game by game
+
+
+def beside_sync(**keywords) -> tuple[QuaranteVoleursVectorEnv, gym.vector.SyncVectorEnv]:
+    batch = gym.make_vec(ENV, num_envs=3, **keywords)
+    sync = gym.make_vec(ENV, num_envs=3, vectorization_mode="sync", **keywords)
+    for envs in (batch, sync):
+        envs.reset(seed=[5, 6, 2])
+        envs.step(np.array([0, 0, 0]))
+    return batch, sync
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [{}, {"take_back": False, "observation": "onehot", "deals": [1, 2], "render_mode": "ansi"}],
+)
+def test_attributes_of_each_game_are_those_of_single_environments(keywords):
+    batch, sync = beside_sync(**keywords)
+    assert_same(batch.call("action_masks"), sync.call("action_masks"))
+    assert_same(tuple(env.action_masks() for env in batch.sub_envs), batch.get_attr("action_masks"))
+    names = ("action_space", "observation_space", "render_mode", "np_random_seed", "state")
+    for name in names:
+        assert batch.get_attr(name) == batch.call(name) == sync.get_attr(name), name
+    for ours, theirs in zip(batch.get_attr("metadata"), sync.get_attr("metadata"), strict=True):
+        assert ours.items() <= theirs.items()  # to which older versions of Gymnasium add a key
+    for ours, theirs in zip(batch.get_attr("np_random"), sync.get_attr("np_random"), strict=True):
+        assert ours.bit_generator.state == theirs.bit_generator.state
+    if keywords:
+        assert batch.call("render") == sync.call("render")
+        assert [env.render() for env in batch.sub_envs] == list(sync.call("render"))
+
+
+def test_the_state_of_a_game_cannot_be_written_to():
+    batch, _ = beside_sync()
+    with pytest.raises(ValueError, match="read-only"):
+        batch.get_attr("state")[1]["score"] = 5
+
+
+@pytest.mark.parametrize("limit", [None, 7])
+def test_the_spec_of_each_game_makes_a_single_environment(limit):
+    keywords = {} if limit is None else {"max_episode_steps": limit}
+    batch = gym.make_vec(ENV, num_envs=2, deals="3:4", memory=True, num_threads=2, **keywords)
+    one, other = batch.get_attr("spec")
+    env = gym.make(one)
+    assert one == other == batch.call("spec")[0]
+    assert one.kwargs == {"deals": "3:4", "memory": True}
+    assert env.spec.max_episode_steps == (limit or qv_env.MAX_EPISODE_STEPS)
+    assert env.reset()[1]["deal"] == deal_code(batch.reset(seed=0)[1]["deal"][0]) == deal_code(3)
+    assert QuaranteVoleursVectorEnv(2).get_attr("spec") == (None, None)
+
+
+def test_set_attributes_are_kept_and_change_no_game():
+    batch, sync = beside_sync()
+    for envs in (batch, sync):
+        envs.set_attr("name", ["a", "b", "c"])
+        assert envs.get_attr("name") == ("a", "b", "c")
+        envs.set_attr("name", "d")
+        assert envs.get_attr("name") == ("d", "d", "d")
+        with pytest.raises(ValueError, match=r"2.* values"):
+            envs.set_attr("name", ("a", "b"))
+    assert pickle.loads(pickle.dumps(batch)).get_attr("name") == ("d", "d", "d")
+    actions = np.array([0, 0, 1])
+    assert_same(batch.step(actions)[:4], sync.step(actions)[:4])
+
+
+@pytest.mark.parametrize("name", ["no_such_thing", "reset", "step"])
+def test_attributes_that_a_game_does_not_have(name):
+    batch, _ = beside_sync()
+    for method in (batch.call, batch.get_attr):
+        with pytest.raises(AttributeError, match=name):
+            method(name)
+
+
 def test_masks_of_all_games():
     batch = QuaranteVoleursVectorEnv(3)
     _, infos = batch.reset(seed=0)
