@@ -9,7 +9,6 @@ import secrets
 import signal
 import sys
 import textwrap
-import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -85,7 +84,8 @@ def parser() -> Parser:
         "play",
         help="play, on a page in the browser",
         description=(
-            "Serve a page to play on; this machine alone reaches it. The game on the table is"
+            "Serve a page to play on; it is reached from this machine, by the address that is"
+            " printed and that nobody else knows. The game on the table is"
             " stored and goes on where it was; finished and abandoned ones are kept as"
             " playthroughs. With --terminal, play here by typed commands instead."
         ),
@@ -247,11 +247,10 @@ def _play(arguments: argparse.Namespace, out: TextIO) -> int:
     def ready(address: str) -> None:
         out.write(f"The table is at {address} (Ctrl-C stops the server)\n")
         out.flush()
-        if not arguments.no_browser:  # some browsers keep their caller waiting
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+    browse = None if arguments.no_browser else webbrowser.open
     port = server.PORT if arguments.port is None else arguments.port
-    server.serve(store, port, number, ready)
+    server.serve(store, port, number, ready, browse)
     return 0
 
 

@@ -12,7 +12,6 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from qv_env.__main__ import main
 from qv_env.actions import ACTION_NAMES
@@ -38,18 +37,15 @@ class Server:
     """A running server with its table."""
 
     def __init__(self, store: Path, deal: str | None = DEAL, port: int = 0) -> None:
-        listener = module._listening(port)
+        listener = module.listening(port)
         self.port = listener.getsockname()[1]
-        self.address = f"http://127.0.0.1:{self.port}/"
-        self.table = create_app(store, self.port, deal)
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                self.table, http="h11", ws="none", log_level="warning", timeout_graceful_shutdown=1
-            )
-        )
+        self.host = f"http://127.0.0.1:{self.port}/"
+        app = create_app(store, self.port, deal)
+        self.table, self.access = app.state.table, app.state.access
+        self.address = f"{self.host}?token={self.access.token}"
+        self._server = module.uvicorn_server(app)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]})
         self._listener = listener
-        self.table = self.table.state.table
         self._thread.start()
 
     def stop(self) -> None:
@@ -201,7 +197,7 @@ def opened(serve, open_page):
     def call(size: str = "desktop", server: Server | None = None, **options) -> Page:
         server = server or serve()
         options = {"reduced_motion": "reduce", **options}
-        page = open_page(server.address, size, allowed=(server.address,), **options)
+        page = open_page(server.address, size, allowed=(server.host,), **options)
         return Page(page, size == "phone")
 
     return call
@@ -555,6 +551,38 @@ def test_a_reload_and_a_restarted_server_go_on(opened, serve):
     page.wait("score", 0)
 
 
+def test_the_pages_address_has_a_token(opened, serve, open_page):
+    server = serve()
+    page = open_page(server.host, allowed=(server.host,), expected="status of 403")
+    assert "this table is reached with its token only" in page.locator("body").inner_text()
+    assert page.locator("#table").count() == 0
+    # The browser is opened with a ticket; what it shows then can be reloaded.
+    page.goto(f"{server.host}?ticket={server.access.ticket()}")
+    assert page.url == server.address
+    Page(page, False).tap("c5")
+    page.reload()
+    Page(page, False).wait("score", 10)
+    # A second tab, by the address that was printed.
+    tab = page.context.new_page()
+    tab.goto(server.address)
+    Page(tab, False).wait("score", 10)
+
+
+def test_another_tables_server_does_not_let_the_page_in(serve, opened, tmp_path):
+    server = serve()
+    page = opened(server=server, expected="status of 403")
+    server.stop()
+    other = Server(tmp_path / "other", port=server.port)
+    try:
+        page.tap("c5")
+        page.wait("message", "This table is reached with its token only")
+        page.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.wait("message", "This table is reached with its token only")
+        assert other.table.view()["moves"] == 0
+    finally:
+        other.stop()
+
+
 # ---------------------------------------------------------------------------------- two browsers
 
 
@@ -696,7 +724,7 @@ def test_it_fits_the_screen(opened, serve, size, scheme):
 def test_texts_are_no_markup(tmp_path, open_page):
     server = Server(tmp_path / "<img src=x onerror=alert(1)>")
     try:
-        page = Page(open_page(server.address, allowed=(server.address,)), False)
+        page = Page(open_page(server.address, allowed=(server.host,)), False)
         page.wait("folder", "<img src=x onerror=alert(1)>")
         assert page.page.locator("img").count() == 0
     finally:
@@ -708,7 +736,8 @@ def test_the_page_draws_by_the_one_layout(store):
 
     app = create_app(store, 8104, 0)
     try:
-        answer = TestClient(app, base_url="http://127.0.0.1:8104").get("/api/page")
+        address = f"/api/page?token={app.state.access.token}"
+        answer = TestClient(app, base_url="http://127.0.0.1:8104").get(address)
     finally:
         app.state.table.close()
     assert answer.json() == {
@@ -729,7 +758,9 @@ def test_play_serves_until_it_is_stopped(store):
     try:
         line = process.stdout.readline()
         assert re.fullmatch(
-            r"The table is at http://127\.0\.0\.1:\d+/ \(Ctrl-C stops the server\)\n", line
+            r"The table is at http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32} \(Ctrl-C stops the"
+            r" server\)\n",
+            line,
         )
         process.send_signal(signal.SIGINT)
         assert process.wait(GUARD) == 0
@@ -740,24 +771,24 @@ def test_play_serves_until_it_is_stopped(store):
 
 
 def test_play_opens_the_browser(store, monkeypatch, capsys):
-    opened = threading.Event()
-    addresses, calls = [], []
-
-    def open_address(address):
-        addresses.append(address)
-        opened.set()
+    opened = []
+    calls = []
 
     def serve(*arguments):
         calls.append(arguments)
-        arguments[-1]("http://127.0.0.1:1/")
-        opened.wait(GUARD)
+        *_, ready, browse = arguments
+        ready("http://127.0.0.1:1/?token=x")
+        browse("http://127.0.0.1:1/?ticket=y")
 
-    monkeypatch.setattr(webbrowser, "open", open_address)
+    monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(module, "serve", serve)
     assert main(["play", "--store", str(store)]) == 0
-    assert addresses == ["http://127.0.0.1:1/"]
+    assert opened == ["http://127.0.0.1:1/?ticket=y"]
     assert calls[0][:3] == (store, module.PORT, None)
-    assert "http://127.0.0.1:1/" in capsys.readouterr().out
+    assert "http://127.0.0.1:1/?token=x " in capsys.readouterr().out
+    monkeypatch.setattr(module, "serve", lambda *arguments: calls.append(arguments))
+    assert main(["play", "--store", str(store), "--no-browser"]) == 0
+    assert calls[1][-1] is None
 
 
 @pytest.mark.parametrize(

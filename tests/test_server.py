@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
 import json
@@ -12,7 +13,9 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -21,9 +24,11 @@ import qv_env
 from qv_env.actions import ACTION_NAMES, COLUMN, FOUNDATION, MOVES, STOCK
 from qv_env.deals import HELD_OUT_FROM, deck_of, parse_code
 from qv_env.files import default_store
+from qv_env.play import connections
 from qv_env.play import server as module
 from qv_env.play import store as store_module
 from qv_env.play.game import GAME_WON, NO_DOUBLE_CLICKS, Game
+from qv_env.play.guard import NO_TOKEN, Guard
 from qv_env.play.messages import MAX_BODY
 from qv_env.play.server import create_app
 from qv_env.play.store import PlayError, Table
@@ -39,11 +44,17 @@ GUARD = 120  # seconds: only a hanging program ever waits as long
 POSTS = ("tap", "double-click", "drop", "undo", "new", "settings")
 
 
+def client_of(app, base_url: str = ORIGIN, headers: dict | None = None, **options) -> TestClient:
+    """Whoever has the token, with no other header than these."""
+    headers = {"Authorization": f"Bearer {app.state.access.token}", **(headers or {})}
+    return TestClient(app, base_url=base_url, headers=headers, **options)
+
+
 class Browser:
     """What a page does: it keeps the last view, and sends its version along."""
 
     def __init__(self, app) -> None:
-        self.client = TestClient(app, base_url=ORIGIN, headers={"Origin": ORIGIN})
+        self.client = client_of(app, headers={"Origin": ORIGIN})
         self.reload()
 
     def reload(self) -> dict:
@@ -269,7 +280,7 @@ def same_after(store, send, status: int) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/", "/play.js", "/api/table", "/api/undo", "/nothing"])
 def test_only_this_machines_names_are_served(app, store, host, path):
-    client = TestClient(app, base_url=ORIGIN)
+    client = client_of(app)
     headers = {"Host": host, "Origin": f"http://{host}"}
     same_after(store, lambda: client.get(path, headers={"Host": host}), 403)
     same_after(store, lambda: client.post(path, headers=headers, json={"version": 0}), 403)
@@ -286,7 +297,7 @@ def test_localhost_and_upper_case_are_served(browser):
 
 def test_on_port_80_browsers_leave_it_out(store):
     app = create_app(store, 80)
-    client = TestClient(app, base_url="http://127.0.0.1")
+    client = client_of(app, "http://127.0.0.1")
     assert client.get("/api/table").status_code == 200
     app.state.table.close()
 
@@ -309,21 +320,21 @@ FOREIGN = [
 @pytest.mark.parametrize("headers", [*FOREIGN, {"Sec-Fetch-Site": "none"}, {}])
 @pytest.mark.parametrize("name", POSTS)
 def test_a_change_from_elsewhere_is_refused(app, store, name, headers):
-    client = TestClient(app, base_url=ORIGIN)
+    client = client_of(app)
     body = {"version": app.state.table.view()["version"]}
     same_after(store, lambda: client.post(f"/api/{name}", headers=headers, json=body), 403)
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_other_origins_do_not_read_the_table(app, store, headers):
-    client = TestClient(app, base_url=ORIGIN)
+    client = client_of(app)
     same_after(store, lambda: client.get("/api/table", headers=headers), 403)
     # A link from elsewhere to the page itself is no harm.
     assert client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status_code in (200, 404)
 
 
 def test_what_browsers_send_from_the_page_is_let_in(app):
-    client = TestClient(app, base_url=ORIGIN)
+    client = client_of(app)
     for headers in ({"Origin": ORIGIN}, {"Sec-Fetch-Site": "same-origin"}):
         body = {"version": app.state.table.view()["version"], "pile": "stock"}
         answer = client.post("/api/tap", headers=headers, json=body)
@@ -440,12 +451,113 @@ def test_a_failure_says_nothing_of_the_inside(app, store, monkeypatch):
         raise RuntimeError(f"secret {store}")
 
     monkeypatch.setattr(Game, "tap", fail)
-    client = TestClient(
-        app, base_url=ORIGIN, headers={"Origin": ORIGIN}, raise_server_exceptions=False
-    )
+    client = client_of(app, headers={"Origin": ORIGIN}, raise_server_exceptions=False)
     body = {"version": app.state.table.view()["version"], "pile": "c1"}
     same_after(store, lambda: client.post("/api/tap", json=body), 500)
     assert "secret" not in client.post("/api/tap", json=body).text
+
+
+# ------------------------------------------------------------------------------- the token
+
+WRONG = [
+    {},
+    {"Authorization": "Bearer"},
+    {"Authorization": "Bearer null"},
+    {"Authorization": "Bearer " + "0" * 32},
+    {"Authorization": b"Bearer \xe9"},
+]
+
+
+@pytest.mark.parametrize("headers", WRONG)
+@pytest.mark.parametrize("path", ["/", "/api/table", "/api/page", "/api/tap", "/nothing"])
+def test_without_the_token_nobody_is_let_in(app, store, path, headers):
+    client = TestClient(app, base_url=ORIGIN)
+    answer = client.get(path, headers=headers)
+    assert (answer.status_code, answer.json()) == (403, {"error": NO_TOKEN})
+    body = {"version": app.state.table.view()["version"], "pile": "stock"}
+    headers = {"Origin": ORIGIN, **headers}
+    same_after(store, lambda: client.post(path, headers=headers, json=body), 403)
+    same_after(store, lambda: client.get(f"{path}?token=&token=x%ff&ticket="), 403)
+
+
+def test_nearly_the_token_is_not_the_token(app):
+    client, token = TestClient(app, base_url=ORIGIN), app.state.access.token
+    for wrong in (token[:-1], token + "0", token.upper() + "0", token[::-1] + "x"):
+        assert client.get(f"/api/table?token={wrong}").status_code == 403
+    for kind in ("Basic", "Token", ""):
+        headers = {"Authorization": f"{kind} {token}"}
+        assert client.get("/api/table", headers=headers).status_code == 403
+
+
+def test_the_token_is_in_the_address_or_in_a_header(app):
+    client, token = TestClient(app, base_url=ORIGIN), app.state.access.token
+    assert client.get(f"/?token={token}").status_code == 200
+    assert client.get(f"/api/table?token={token}").status_code == 200
+    assert client.get("/api/table", headers={"Authorization": f"bearer {token}"}).status_code == 200
+    body = {"version": app.state.table.view()["version"], "pile": "stock"}
+    answer = client.post(f"/api/tap?token={token}", headers={"Origin": ORIGIN}, json=body)
+    assert answer.json()["moved"]
+    assert client.get("/api/table").status_code == 403  # nothing is remembered
+
+
+def test_what_the_page_loads_has_no_secrets(app):
+    client = TestClient(app, base_url=ORIGIN)
+    for path in set(module.PAGE_FILES) - {"/"}:
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert app.state.access.token not in answer.text
+    assert app.state.access.token not in client_of(app).get("/").text
+
+
+def test_the_token_is_kept_for_its_owner_alone(opened, store):
+    token = opened().state.access.token
+    path = store / "token"
+    assert path.read_text() == f"{token}\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert opened(None).state.access.token == token  # a page that is open goes on
+    tokens = {token}
+    for spoil in (
+        path.unlink,
+        lambda: path.write_text(""),
+        lambda: path.write_text("0" * 31),
+        lambda: path.write_bytes(b"\xff" * 32),
+        lambda: path.chmod(0o644),  # somebody else may have read it
+        lambda: path.chmod(0o620),
+    ):
+        spoil()
+        fresh = opened(None).state.access.token
+        assert re.fullmatch("[0-9a-f]{32}", fresh)
+        assert path.read_text() == f"{fresh}\n"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        tokens.add(fresh)
+    assert len(tokens) == 7
+    assert {path.name for path in store.iterdir()} == {"table.json", "token"}
+
+
+def test_a_token_that_cannot_be_read_lets_go_of_the_store(opened, store):
+    opened().state.table.close()
+    (store / "token").unlink()
+    (store / "token").mkdir()
+    for _ in range(2):
+        with pytest.raises(OSError, match="token"):
+            create_app(store)
+    (store / "token").rmdir()
+    create_app(store).state.table.close()
+
+
+def test_a_ticket_is_exchanged_once(app):
+    client, access = TestClient(app, base_url=ORIGIN, follow_redirects=False), app.state.access
+    first, second = access.ticket(), access.ticket()
+    assert len({first, second, access.token}) == 3
+    for path in (f"/api/table?ticket={first}", f"/?token={first}", f"/play?ticket={first}"):
+        assert client.get(path).status_code == 403
+    assert client.post(f"/?ticket={first}", headers={"Origin": ORIGIN}).status_code == 403
+    for ticket in (second, first):
+        answer = client.get(f"/?ticket={ticket}", headers={"Sec-Fetch-Site": "none"})
+        assert (answer.status_code, answer.headers["Location"]) == (303, f"/?token={access.token}")
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert client.get(f"/?ticket={ticket}").status_code == 403
+    assert client.get(f"/?ticket={access.ticket()}", headers={"Host": "x"}).status_code == 403
 
 
 # ------------------------------------------------------------------------------- the page
@@ -551,7 +663,7 @@ def test_of_the_same_version_exactly_one_wins(app):
     statuses = []
 
     def play() -> None:
-        client = TestClient(app, base_url=ORIGIN, headers={"Origin": ORIGIN})
+        client = client_of(app, headers={"Origin": ORIGIN})
         start.wait(GUARD)
         statuses.append(client.post("/api/tap", json=body).status_code)
 
@@ -702,7 +814,7 @@ def test_one_server_for_one_store(browser, store):
 
 def test_the_application_lets_go_of_the_store_at_its_end(store):
     app = create_app(store, PORT)
-    with TestClient(app, base_url=ORIGIN) as client:
+    with client_of(app) as client:
         assert client.get("/api/table").status_code == 200
     create_app(store, PORT).state.table.close()
 
@@ -777,14 +889,18 @@ class Server:
             cwd=Path(qv_env.__file__).parents[1],
         )
         self.address = self.process.stdout.readline().strip()
-        self.port = int(self.address.rpartition(":")[2].strip("/") or 0)
+        parts = urlsplit(self.address)
+        self.port, self.token = parts.port or 0, parts.query.removeprefix("token=")
 
     def request(self, method: str, path: str, **options) -> tuple[int, dict]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=GUARD)
         origin = f"http://127.0.0.1:{self.port}"
-        headers = {"Origin": origin, "Content-Type": "application/json"} | options.pop(
-            "headers", {}
-        )
+        headers = {
+            "Origin": origin,
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {self.token}",
+            **options.pop("headers", {}),
+        }
         try:
             connection.request(method, path, headers=headers, **options)
             answer = connection.getresponse()
@@ -821,7 +937,7 @@ def served(store):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_real_server_stops_cleanly_and_goes_on_where_it_was(served, number):
     server = served()
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", server.address)
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}", server.address)
     status, view = server.request("GET", "/api/table")
     assert status == 200
     status, answer = server.tap(view["version"])
@@ -841,6 +957,7 @@ def test_a_real_server_stops_although_a_browser_holds_on(served):
     host = f"127.0.0.1:{server.port}"
     slow.sendall(
         f"POST /api/tap HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+        f"Authorization: Bearer {server.token}\r\n"
         "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{".encode()
     )
     server.request("GET", "/api/table")  # by now the two have been taken
@@ -882,6 +999,171 @@ def test_what_is_no_port():
         module.serve(port=65536)
 
 
+# ------------------------------------------------------------------ connections that do nothing
+
+
+class Quick:
+    """A server in this process; its connections can be counted."""
+
+    def __init__(self, app) -> None:
+        self.listener = module.listening(0)
+        self.port = self.listener.getsockname()[1]
+        self.head = f"Host: 127.0.0.1:{self.port}\r\n"
+        self.server = module.uvicorn_server(app)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
+        self.thread.start()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), GUARD)
+
+    def wait_for(self, connections: int) -> None:
+        deadline = time.monotonic() + GUARD
+        while len(self.server.server_state.connections) != connections:
+            assert time.monotonic() < deadline, "the server holds on to a connection"
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(GUARD)
+        self.listener.close()
+
+
+@pytest.fixture
+def quick(store, monkeypatch):
+    """A server of little patience."""
+    monkeypatch.setattr(connections, "HEAD_PATIENCE", 0.2)
+    monkeypatch.setattr(connections, "PEER_PATIENCE", 0.3)
+    # The port is not known before, and here it does not matter who asks.
+    monkeypatch.setattr(Guard, "_foreign", lambda self, request: None)
+    server = Quick(create_app(store, PORT, 0))
+    yield server
+    server.close()
+
+
+def trickle(connection: socket.socket, data: bytes = b"x") -> None:
+    """Send a little again and again, until the other side has had enough."""
+    connection.settimeout(0.05)
+    deadline = time.monotonic() + GUARD
+    with contextlib.suppress(ConnectionError):
+        while time.monotonic() < deadline:
+            connection.sendall(data)
+            with contextlib.suppress(TimeoutError):
+                if not connection.recv(100_000):
+                    return
+        raise AssertionError("the server waits for ever")
+
+
+def test_half_open_requests_shut_nobody_out(served):
+    server = served()
+    _, view = server.request("GET", "/api/table")
+    with contextlib.ExitStack() as stack:
+        half_open = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), GUARD))
+            for _ in range(module.MAX_CONNECTIONS)
+        ]
+        starts = (b"", b"G", b"GET /api/table HTTP/1.1\r\nHost: 127.0.0.1", b"POST / HTTP/1.1\r\n")
+        for k, connection in enumerate(half_open):
+            connection.sendall(starts[k % len(starts)])
+        for connection in half_open:
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(100) == b""
+        assert server.request("GET", "/api/table") == (200, view)
+        assert server.tap(view["version"])[0] == 200
+    assert server.stop() == (0, "stopped\n", "")
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["", "GET / HTTP/1.1\r\nX-Long: ", "GET /icon.svg HTTP/1.1\r\n{head}\r\nGET / HTTP/1.1"],
+)
+def test_a_head_that_trickles_in_is_cut_off(quick, start):
+    with quick.connect() as connection:
+        connection.sendall(start.format(head=quick.head).encode())
+        trickle(connection)
+    quick.wait_for(0)
+
+
+def test_the_rest_of_a_request_that_is_answered_is_cut_off(quick):
+    with quick.connect() as connection:
+        request = f"POST /api/tap HTTP/1.1\r\n{quick.head}Content-Length: 1000000\r\n\r\n"
+        connection.sendall(request.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 403 ")  # it has no token
+        trickle(connection)
+    quick.wait_for(0)
+
+
+def test_who_does_not_read_is_cut_off(quick):
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(GUARD)
+        connection.connect(("127.0.0.1", quick.port))
+        quick.wait_for(1)
+        connection.settimeout(0.1)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            for _ in range(5000):
+                connection.sendall(f"GET /table.js HTTP/1.1\r\n{quick.head}\r\n".encode())
+        quick.wait_for(0)
+
+
+def test_who_plays_is_not_cut_off(quick, monkeypatch):
+    tap = Game.tap
+
+    def slow(self, pile):
+        time.sleep(1)  # longer than any patience
+        return tap(self, pile)
+
+    monkeypatch.setattr(Game, "tap", slow)
+    token = (quick.server.config.app.state.table.store / "token").read_text().strip()
+    client = http.client.HTTPConnection("127.0.0.1", quick.port, timeout=GUARD)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    client.request("GET", "/api/table", headers=headers)
+    version = json.loads(client.getresponse().read())["version"]
+    [connection] = quick.server.server_state.connections
+    time.sleep(1)  # a browser keeps its connection
+    for _ in range(2):
+        body = json.dumps({"version": version, "pile": "stock"})
+        client.request("POST", "/api/tap", body, headers)
+        answer = json.loads(client.getresponse().read())
+        assert answer["moved"]
+        version = answer["table"]["version"]
+        assert quick.server.server_state.connections == {connection}
+    client.close()
+    quick.wait_for(0)
+
+
+BROWSE = """
+import os, signal, sys, urllib.error, urllib.request
+from pathlib import Path
+from qv_env.play.server import serve
+
+def browse(address):
+    with urllib.request.urlopen(address) as answer:
+        print(answer.url, answer.headers["Content-Type"], flush=True)
+    try:
+        urllib.request.urlopen(address)
+    except urllib.error.HTTPError as error:
+        print(error.code, flush=True)
+        error.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+serve(Path(sys.argv[1]), 0, ready=print, browse=browse)
+"""
+
+
+def test_a_browser_is_opened_with_a_ticket(store):
+    done = subprocess.run(
+        [sys.executable, "-c", BROWSE, str(store)],
+        capture_output=True,
+        text=True,
+        timeout=GUARD,
+        check=True,
+        cwd=Path(qv_env.__file__).parents[1],
+    )
+    address, again, refused = done.stdout.splitlines()
+    assert again == f"{address} text/html; charset=utf-8"
+    assert refused == "403"
+
+
 # ----------------------------------------------------------------------------------------- kills
 
 PLAYING = """
@@ -897,7 +1179,8 @@ Game(0).tap("stock")  # loads what is compiled, once for all sessions
 
 def session(folder, k):
     app = create_app(folder / "store", 8104, None if k else 0)
-    client = TestClient(app, base_url=ORIGIN, headers={"Origin": ORIGIN})
+    headers = {"Origin": ORIGIN, "Authorization": f"Bearer {app.state.access.token}"}
+    client = TestClient(app, base_url=ORIGIN, headers=headers)
     chance = random.Random(k)
 
     def told(view):
@@ -940,4 +1223,5 @@ def test_killed_servers_lose_and_double_no_game(tmp_path, seed):
         assert games[deal] - count in (0, 1)
     assert set(games) - {last} >= set(moved)
     assert len(moved) >= 4
-    assert {path.name for path in (tmp_path / "store").iterdir()} == {"table.json", "playthroughs"}
+    names = {path.name for path in (tmp_path / "store").iterdir()}
+    assert names == {"table.json", "token", "playthroughs"}

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
+from collections.abc import Collection
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from qv_env.play.access import Access
 from qv_env.play.messages import error_answer
 
 ADDRESS = "127.0.0.1"
+NO_TOKEN = (
+    "this table is reached with its token only: open the address that the server's terminal shows,"
+    " the one with ?token="
+)
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -30,10 +38,16 @@ class Guard:
     Args:
         app: What is guarded.
         port: Where the server listens.
+        access: Who is let in.
+        public: The addresses that need no token.
     """
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
+    def __init__(
+        self, app: ASGIApp, port: int, access: Access, public: Collection[str] = ()
+    ) -> None:
         self._app = app
+        self._access = access
+        self._public = frozenset(public)
         names = (ADDRESS, "localhost")
         self._hosts = {f"{name}:{port}" for name in names}
         if port == 80:  # which browsers leave out
@@ -50,10 +64,13 @@ class Guard:
                 MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
-        refused = self._refused(scope["method"], scope["path"], Headers(scope=scope))
-        await (refused or self._app)(scope, receive, send_with_headers)
+        request = Request(scope)
+        answer = self._foreign(request) or self._without_token(request)
+        await (answer or self._app)(scope, receive, send_with_headers)
 
-    def _refused(self, method: str, path: str, headers: Headers) -> Response | None:
+    def _foreign(self, request: Request) -> Response | None:
+        """What refuses a request that the page does not make."""
+        method, path, headers = request.method, request.scope["path"], request.headers
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return error_answer(403, "this server is reached as 127.0.0.1 or localhost only")
@@ -74,3 +91,17 @@ class Guard:
         ):
             return error_answer(400, f"a {method} has no body")
         return None
+
+    def _without_token(self, request: Request) -> Response | None:
+        """What answers a request that has no token."""
+        path, query = request.scope["path"], request.query_params
+        tokens = query.getlist("token")
+        for value in request.headers.getlist("authorization"):
+            scheme, _, token = value.partition(" ")
+            if scheme.lower() == "bearer":
+                tokens.append(token.strip())
+        if path in self._public or any(self._access.admits(token) for token in tokens):
+            return None
+        if path == "/" and request.method == "GET" and self._access.redeem(query.get("ticket", "")):
+            return RedirectResponse(f"/?token={self._access.token}", 303)
+        return error_answer(403, NO_TOKEN)

@@ -23,8 +23,12 @@ request                      JSON body
                              ``"deck": [...]`` 104 cards, 0..51
 ``POST /api/settings``       ``{"version": n, "automatic_placing": true,
                              "double_clicks": false}``, either or both
-``GET /`` and other files    ``PAGE_FILES``: fixed addresses, 404 where a file is not there
+``GET /?token=...``          the page; its other files have the fixed addresses in
+                             ``PAGE_FILES``, and are 404 where a file is not there
 ===========================  ==============================================================
+
+All of them but the page's other files need the table's token: as ``?token=...`` in the address, or
+as a header ``Authorization: Bearer ...``. The page's own address has it, and the page sends it on.
 
 A *view* is ``qv_env.play.game.Game.view()`` (documented there: columns, foundations, waste, counts,
 ``accepting`` for the placing help, ...) with two keys more:
@@ -55,7 +59,7 @@ Every other failure is ``{"error": str}``, and nothing has changed:
 
 * 400: the body is not what is asked for (an unknown pile, a deal code with a wrong letter, a key
   that does not belong there); the text says what, and can be shown to people.
-* 403: a foreign Host or Origin. 404, 405: no such address, or not by this method.
+* 403: a foreign Host or Origin, or no token. 404, 405: no such address, or not by this method.
 * 408: the body did not arrive. 413: it is over ``MAX_BODY`` bytes. 415: not ``application/json``.
 * 507: the table or the finished game could not be stored, or ``MAX_KEPT`` games are; the text says
   what to do. 500: a mistake in here.
@@ -68,12 +72,17 @@ everywhere while ``double_clicks`` is off.
 What keeps others out
 =====================
 
+* Other users of this machine lack the token: 128 random bits, in a file of the store that only its
+  owner reads. It is no cookie, since browsers send those to every port of 127.0.0.1, whoever
+  listens there. It stays the same when the server is restarted; without its file there is a new
+  one. The browser is opened with a ticket instead, which is exchanged for the token once.
 * Only 127.0.0.1 listens, and ``Host`` has to be ``127.0.0.1:port`` or ``localhost:port``, so no
   name that somebody points here is served.
 * A POST needs an ``Origin`` of the same host or ``Sec-Fetch-Site: same-origin``, and JSON as its
   content type. A program that is no browser sends an ``Origin``, too. Reading is refused to pages
   of other origins as well.
 * A body is small and arrives soon, announced or chunked; connections and kept games have limits.
+* A connection is cut off whose request's head does not arrive soon, or whose answer is not read.
 * No request names a file: the store's file names are made here, the page's stand in a table.
 * Answers carry a strict content security policy: no inline script or style (set styles from
   script, or by classes), nothing from elsewhere, no frames.
@@ -85,6 +94,7 @@ import contextlib
 import signal
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -93,6 +103,8 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from qv_env.files import default_store
+from qv_env.play.access import Access, stored_token
+from qv_env.play.connections import Connection
 from qv_env.play.guard import ADDRESS, SECURITY_HEADERS, Guard
 from qv_env.play.routes import PAGE_FILES, STATIC, Api, error_handlers, page_routes
 from qv_env.play.store import PlayError, Table
@@ -111,12 +123,16 @@ __all__ = [
 PORT = 8104  # always the same, so that a page left open finds a restarted server
 MAX_CONNECTIONS = 64
 GRACE = 3  # seconds that a request still has when the server is stopped
+# The files that the page loads, which hold nothing of the table and need no token.
+PUBLIC = frozenset(PAGE_FILES) - {"/"}
 
 
 def create_app(
     store: Path, port: int = PORT, deal: int | str | None = None, static: Sequence[Path] = STATIC
 ) -> Starlette:
     """Return the application; it holds the store until it is shut down (``app.state.table``).
+
+    What lets requests in is ``app.state.access``, with the token that the store keeps.
 
     Args:
         store: The folder of the table and the playthroughs; made where it is missing.
@@ -130,6 +146,11 @@ def create_app(
         OSError: The store cannot be read or written.
     """
     table = Table(store, deal)
+    try:
+        access = Access(stored_token(store))
+    except BaseException:
+        table.close()
+        raise
     api = Api(table)
 
     @contextlib.asynccontextmanager
@@ -139,12 +160,13 @@ def create_app(
 
     app = Starlette(
         routes=[*api.routes(), *page_routes(static)],
-        middleware=[Middleware(Guard, port=port)],
+        middleware=[Middleware(Guard, port=port, access=access, public=PUBLIC)],
         exception_handlers=error_handlers(api),
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     app.state.table = table
+    app.state.access = access
     return app
 
 
@@ -156,6 +178,7 @@ def serve(
     port: int = PORT,
     deal: int | str | None = None,
     ready: Callable[[str], None] | None = None,
+    browse: Callable[[str], object] | None = None,
 ) -> None:
     """Serve the page until Ctrl-C or SIGTERM; then return, with all stored. Main thread only.
 
@@ -163,7 +186,10 @@ def serve(
         store: The folder of the table and the playthroughs; None for ``default_store()``.
         port: Where to listen on 127.0.0.1; 0 for any free port.
         deal: A deal's code or number to play; None: what lies on the table, or a random deal.
-        ready: Called with the page's address once connections are taken; None prints it.
+        ready: Called with the page's address, token included, once connections are taken; None
+            prints it.
+        browse: Opens a browser; called after that, in a thread of its own, with an address that
+            leads to the page once. (What a program is started with is no secret.) None opens none.
 
     Raises:
         PlayError: The port is taken, another server uses the store, or what lies there is no
@@ -172,37 +198,54 @@ def serve(
         OSError: The store cannot be read or written.
     """
     store = default_store() if store is None else store
-    with contextlib.closing(_listening(port)) as listener:
+    with contextlib.closing(listening(port)) as listener:
         port = listener.getsockname()[1]
         app = create_app(store, port, deal)
         try:
-            server = uvicorn.Server(
-                uvicorn.Config(
-                    app,
-                    http="h11",
-                    loop="asyncio",
-                    ws="none",
-                    lifespan="on",
-                    log_level="warning",
-                    access_log=False,
-                    proxy_headers=False,
-                    server_header=False,
-                    limit_concurrency=MAX_CONNECTIONS,
-                    timeout_graceful_shutdown=GRACE,
-                )
-            )
+            server = uvicorn_server(app)
             with _stopped_by_signals(server):
-                (ready or _announce)(f"http://{ADDRESS}:{port}/")
+                page, access = f"http://{ADDRESS}:{port}/", app.state.access
+                (ready or _announce)(f"{page}?token={access.token}")
+                if browse is not None:  # some browsers keep their caller waiting
+                    once = f"{page}?ticket={access.ticket()}"
+                    threading.Thread(target=browse, args=(once,), daemon=True).start()
                 server.run(sockets=[listener])
         finally:
             app.state.table.close()
+
+
+def uvicorn_server(app: Starlette) -> uvicorn.Server:
+    """Return the server that :func:`serve` runs: the limits of connections are set here."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=Connection,
+            loop="asyncio",
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
 
 
 def _announce(address: str) -> None:
     print(f"The table is at {address} (Ctrl-C stops the server)", flush=True)
 
 
-def _listening(port: int) -> socket.socket:
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Args:
+        port: On 127.0.0.1; 0 for any free port.
+
+    Raises:
+        PlayError: The port cannot be used.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if sys.platform != "win32":  # there it would let two servers share a port

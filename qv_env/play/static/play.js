@@ -73,6 +73,10 @@
 
   // ---------------------------------------------------------------------------------- the server
 
+  // The address has what lets this page in; it stays there, for reloads.
+  const token = new URLSearchParams(location.search).get("token");
+  const headers = { Authorization: `Bearer ${token}` };
+
   const LOST = "The server does not answer. Start it again (python -m qv_env play), then go on here.";
 
   let tail = Promise.resolve();
@@ -94,12 +98,14 @@
     for (const id of Object.keys(SWITCHES)) byId(id).removeAttribute("aria-busy");
   }
 
+  /* Returns the answer, or {error} where there is none. */
   async function get(name) {
     try {
-      const response = await fetch(`/api/${name}`, { cache: "no-store" });
-      return response.ok ? await response.json() : null;
+      const response = await fetch(`/api/${name}`, { cache: "no-store", headers });
+      const content = await response.json();
+      return response.ok ? content : { error: `${upper(content.error)}.` };
     } catch {
-      return null;
+      return { error: LOST };
     }
   }
 
@@ -111,7 +117,7 @@
     try {
       response = await fetch(`/api/${name}`, {
         method: "POST",
-        headers: { "Content-Type": "application/json" },
+        headers: { ...headers, "Content-Type": "application/json" },
         body: JSON.stringify({ version: view.version, ...body }),
       });
       content = await response.json();
@@ -132,7 +138,7 @@
 
   async function refresh() {
     const fresh = await get("table");
-    if (!fresh) message(LOST, "refusal");
+    if (fresh.error) message(fresh.error, "refusal");
     else if (fresh.version !== view.version) {
       receive(fresh);
       message("The game has been played on in another window. This is how it stands.");
@@ -471,8 +477,8 @@
 
   async function start() {
     const [look, fresh] = await Promise.all([get("page"), get("table")]);
-    if (!look || !fresh) {
-      message(LOST, "refusal");
+    if (look.error || fresh.error) {
+      message(look.error || fresh.error, "refusal");
       return;
     }
     folder = look.folder;
