@@ -1,19 +1,20 @@
 """How functions are compiled: two decorators around numba's ``njit``, and a cache on disk.
 
-:func:`compiled` and :func:`inlined` serve this package and any other. They differ from
-``njit(cache=True)`` in what the cache does:
+:func:`compiled` and :func:`inlined` can be used by any package. They differ from
+``njit(cache=True)`` in the behaviour of the cache:
 
-* numba takes an entry for valid as long as the file in which the function stands is unchanged. But
+* numba considers an entry valid as long as the source file of the function is unchanged. But the
   machine code also contains the functions that it calls and the globals (numbers, tables) that it
-  reads, from whatever file they come. Here an entry is valid for exactly these: it bears a hash of
-  the function, of all functions that it calls, directly or not, and of the values of their globals.
-* Nothing that is wrong with the cache stops a program. An entry that is damaged, cut short or
-  unreadable is compiled again and written anew; where nothing can be written (no writable folder, a
-  full disk), functions are compiled in memory.
+  reads, from whatever file they come. Here an entry carries a hash of the function, of all
+  functions that it calls, directly or indirectly, and of the values of their globals, and is valid
+  for exactly these.
+* No fault of the cache stops a program. A damaged, truncated or unreadable entry is compiled again
+  and replaced; where nothing can be written (no writable folder, a full disk), functions are
+  compiled in memory.
 
-The cache lies where numba's lies: in ``NUMBA_CACHE_DIR`` if that is set, else beside the sources or
-in the user's cache folder. It is first looked at when a function is first called, not when it is
-imported. With ``NUMBA_DISABLE_JIT=1`` functions stay plain Python.
+The cache is in the same place as numba's: in ``NUMBA_CACHE_DIR`` if that is set, else beside the
+sources or in the user's cache folder. It is first read when a function is first called, not on
+import. With ``NUMBA_DISABLE_JIT=1``, functions remain plain Python.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small function that others call: each of its callers gets a copy of its code.
+    """Compile a small function that is inlined into every compiled caller.
 
-    Otherwise it is like :func:`compiled`.
+    Otherwise the same as :func:`compiled`.
     """
     return _compile(function, forceinline=True)
 
@@ -70,24 +71,24 @@ def _compile(function: Function, forceinline: bool) -> Function:
     if numba.config.DISABLE_JIT:
         return np.errstate(over="ignore")(function)
     dispatcher = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
-    # A numba whose dispatchers have no such attribute never looks at it: compile each time.
+    # A numba version whose dispatchers do not use this attribute compiles in every process.
     dispatcher._cache = _DiskCache(function, dispatcher.targetoptions)
     return cast("Function", dispatcher)
 
 
-# --------------------------------------------------------------------- what compiled code holds
+# ------------------------------------------------------------- the contents of compiled code
 
-# What comes from these is identified by its name: numba's own version is part of each entry.
+# Objects of these modules are hashed by name alone: each entry also records numba's version.
 _LIBRARIES = sys.stdlib_module_names | {"llvmlite", "numba", "numpy"}
 
 
 def stamp(function: Callable[..., Any]) -> str:
-    """Return a hash of all that the machine code of a function is made of.
+    """Return a hash of everything that goes into the machine code of a function.
 
-    These are its code and options, those of all compiled functions that it refers to, and so on,
-    and the values of the globals and closures that they read: numbers, texts, tuples, arrays,
-    dtypes, the fields of named tuples. Of anything else, such as a plain function that numba has
-    been taught to compile, the source file in which it stands is taken.
+    This is the code and the options of the function and of all compiled functions that it refers
+    to, directly or indirectly, and the values of the globals and closures that they read: numbers,
+    strings, tuples, arrays, dtypes, the fields of named tuples. Anything else, such as a plain
+    function for which numba has an overload, is represented by its source file.
 
     Args:
         function: A plain or compiled function.
@@ -114,18 +115,18 @@ def _plain(function: Any) -> types.FunctionType:
 
 @cache
 def _references(function: types.FunctionType) -> tuple[bytes, list[types.FunctionType]]:
-    """A hash of one function, and the functions that it refers to."""
+    """Return the hash of one function, and the functions that it refers to."""
     reader = _Reader()
     reader.read_function(function)
     return reader.digest.digest(), reader.functions
 
 
 class _Reader:
-    """Hashes what one function is made of.
+    """Hashes the code and the constants of one function.
 
     Attributes:
         digest: The hash so far.
-        functions: The functions that were met.
+        functions: The functions found so far.
     """
 
     def __init__(self) -> None:
@@ -154,7 +155,7 @@ class _Reader:
         self.read(function.__kwdefaults__)
 
     def read(self, value: Any) -> None:
-        """Take a value into the hash."""
+        """Add a value to the hash."""
         self._note(type(value).__qualname__)
         if isinstance(value, Dispatcher):
             self._note(value.py_func.__module__, value.py_func.__qualname__)
@@ -208,7 +209,7 @@ class _Reader:
             self.read(constant)
 
     def _read_module(self, module: types.ModuleType) -> None:
-        """Take a module into the hash: what the function may read of it, by its name."""
+        """Add a module to the hash: those of its members whose names occur in the function."""
         self._note(module.__name__)
         if not _is_library(module.__name__):
             members = vars(module)
@@ -232,7 +233,7 @@ def _source_digest(file: str | None) -> bytes:
 
 
 def _fields(kinds: Iterable[Any]) -> Iterator[tuple[str, ...]]:
-    """The fields of all named tuples among numba types: compiled code knows them by number."""
+    """Yield the fields of all named tuples among numba types: compiled code has their positions."""
     for kind in kinds:
         if isinstance(kind, BaseTuple):
             yield getattr(kind, "fields", ())
@@ -243,7 +244,7 @@ def _fields(kinds: Iterable[Any]) -> Iterator[tuple[str, ...]]:
 
 
 class _DiskCache:
-    """The cache of one function, as a numba dispatcher uses it; every error is a miss.
+    """The cache of one function, as a numba dispatcher uses it; every error counts as a miss.
 
     Args:
         function: The plain function.
@@ -257,7 +258,7 @@ class _DiskCache:
         self._enabled = True
 
     def _open(self) -> _StampedCache:
-        """The cache itself: looked for when it is first needed, when all globals are there."""
+        """Return the cache itself, opened on first use, when all globals are defined."""
         if self._opened is None:
             self._opened = _StampedCache(self._function, self._options)
         return self._opened
@@ -270,14 +271,14 @@ class _DiskCache:
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep compiled code for some argument types, where that can be done."""
+        """Store compiled code for some argument types, if possible."""
         if self._enabled:
             with _errors_are_misses():
                 self._open().save_overload(sig, data)
 
     @property
     def cache_path(self) -> str | None:
-        """The folder of the cache, or None where there is none."""
+        """The folder of the cache, or None if there is none."""
         with _errors_are_misses():
             return self._open().cache_path
         return None
@@ -287,7 +288,7 @@ class _DiskCache:
         self._enabled = True
 
     def disable(self) -> None:
-        """Use the cache no longer."""
+        """Stop using the cache."""
         self._enabled = False
 
     def flush(self) -> None:
@@ -298,17 +299,17 @@ class _DiskCache:
 
 @contextlib.contextmanager
 def _errors_are_misses() -> Iterator[None]:
-    """Pass over every error: what is damaged or missing may raise nearly any."""
+    """Suppress every error: reading a damaged entry may raise nearly any exception."""
     try:
         yield
-    except Warning:  # is an error only where somebody wants to hear of it
+    except Warning:  # raised only where the user turned warnings into errors
         raise
     except Exception:
         pass
 
 
 class _StampedCache(FunctionCache):
-    """numba's cache of one function, with entries that are valid for what they are made of."""
+    """numba's cache of one function, whose entries are valid for a hash of their contents."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         super().__init__(function)
@@ -327,12 +328,12 @@ class _StampedCache(FunctionCache):
 class _Entries:
     """The files of one function's cache: an index, and one for each tuple of argument types.
 
-    Each begins with a checksum, and says what it was made of and for. One that is damaged, or was
-    made of something else, counts as missing; the next ``save`` replaces it.
+    Each begins with a checksum and records what it was compiled from and its key. A file that is
+    damaged, or was compiled from something else, counts as missing; the next ``save`` replaces it.
 
     Args:
         base: Folder and first part of the names of the files.
-        made_of: What entries have to be made of to be valid.
+        made_of: Identifies what valid entries are compiled from: versions, options, hashes.
     """
 
     def __init__(self, base: Path, made_of: Any) -> None:
@@ -344,15 +345,15 @@ class _Entries:
         return self._base.with_name(f"{self._base.name}.{number}.nbc")
 
     def load(self, key: Any) -> Any:
-        """Return what was saved under a key, or None."""
+        """Return the data saved under a key, or None."""
         number = self._numbers().get(key)
         return None if number is None else _read(self._file(number), (self._made_of, key))
 
     def save(self, key: Any, data: Any) -> None:
-        """Save something under a key.
+        """Save data under a key.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: A file cannot be written.
         """
         numbers = self._numbers()
         number = numbers.get(key, 1 + max(numbers.values(), default=0))
@@ -372,7 +373,7 @@ _CHECKSUM_SIZE = hashlib.sha256().digest_size
 
 
 def _read(file: Path, owner: Any) -> Any:
-    """What a file of the cache holds, or None where it is missing, damaged or somebody else's."""
+    """Return a cache file's data, or None if it is missing, damaged or of another owner."""
     with contextlib.suppress(Exception):
         content = file.read_bytes()
         checksum, payload = content[:_CHECKSUM_SIZE], content[_CHECKSUM_SIZE:]

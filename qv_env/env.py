@@ -56,12 +56,17 @@ def _begin(
 def _advance(
     states: np.ndarray, action: int, flags: int, row: np.ndarray, mask: np.ndarray
 ) -> tuple[int, int, int, int, int, int]:
-    """Take an action: the rule that refuses it, points, score, moves, cards up, legal actions."""
+    """Take an action.
+
+    Returns:
+        The rule that refused it (an index of REFUSALS), points, score, moves, cards on the
+        foundations, number of legal actions.
+    """
     game = states[0]
     reason, points = attempt(game, action)
     encode(game, flags, row)
     legal = legal_actions(game, mask)
-    # int() matters where numba is switched off: NumPy's numbers must not reach users.
+    # int() matters when numba is switched off: users must not get NumPy scalars.
     score, moves = int(game["score"]), int(game["moves"])
     return int(reason), int(points), score, moves, int(foundation_cards(game)), int(legal)
 
@@ -76,8 +81,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     every foundation from ace to king. One card moves at a time:
 
     - the stock's top card to the waste, face up (a draw; the stock is dealt only once);
-    - the top card of the waste or of a column to a foundation of its suit that waits for its rank
-      (of two such foundations, to the left one);
+    - the top card of the waste or of a column to a foundation of its suit whose next rank it is
+      (to the left one, if two foundations accept it);
     - the top card of the waste, of another column or of a foundation to a column that is empty,
       or whose top card is of the same suit and exactly one rank higher (so nothing goes on an
       ace).
@@ -94,14 +99,15 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     | 22 + 9 s + (d if d < s else d - 1) | column s to column d | `c3>c7` |
     | 112 + 10 f + d | foundation f (0..7) back to column d | `f2>c5` |
 
-    Names (`qv_env.action_name`, `qv_env.parse_action`) count from 1. `info["action_mask"]` and
-    `action_masks()` say which actions are legal. An illegal action changes nothing, gives 0.0 and
-    counts as a step; `info["refusal"]` then names the rule. An action outside the space is a
+    Columns and foundations are numbered from 1 in names (`qv_env.action_name`,
+    `qv_env.parse_action`). `info["action_mask"]` and `action_masks()` tell which actions are
+    legal. An illegal action changes nothing, has reward 0.0 and counts as a step;
+    `info["refusal"]` then names the rule that it breaks. An action outside the space raises a
     ValueError.
 
     ## Observation Space
-    With `observation="cards"` a `Dict` of uint8 `Box`es; a card id is suit * 13 + rank + 1 (suits
-    spades, hearts, diamonds, clubs; ranks ace to king), 0 is "no card":
+    With `observation="cards"`, a `Dict` of uint8 `Box` spaces. A card id is suit * 13 + rank + 1
+    (suits spades, hearts, diamonds, clubs; ranks ace to king); 0 means "no card":
 
     | key | shape | range | content |
     |---|---|---|---|
@@ -114,15 +120,15 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     | `unseen` (`memory=True`) | (52,) | 0..2 | copies of each card still in the stock |
     | `stock` (`stock_visible=True`) | (64,) | 0..52 | card ids, next card first |
 
-    With `observation="onehot"` one binary uint8 vector with the same knowledge, for plain MLPs;
-    `qv_env.observation` lists its sections.
+    With `observation="onehot"`, one binary uint8 vector with the same information, for plain
+    MLPs; `qv_env.observation` lists its sections.
 
     ## Starting State
-    A deal from the pool `deals`, drawn with the environment's random generator: the deal at index
+    A deal drawn from the pool `deals` with the environment's random generator: the deal at index
     `raw * size >> 64` of the pool, where `raw` is the generator's next 64 bits. `reset(seed=s)`
-    gives the same deal on every machine. `reset(options={"deal": code_or_number})` and
-    `reset(options={"deck": cards})` play exactly that deal, or that deck of 104 cards (0..51, each
-    twice, in the order they are dealt).
+    gives the same deal on every machine. `reset(options={"deal": code_or_number})` starts exactly
+    that deal, and `reset(options={"deck": cards})` exactly that deck of 104 cards (0..51, each
+    twice, in the order in which they are dealt).
 
     ## Rewards
     The change of the score, a float: +10 for a card to a foundation, +5 for a card from the waste
@@ -131,8 +137,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
 
     ## Episode End
     Terminated when the game is won (all 104 cards on the foundations) or no action is legal.
-    Truncated after 500 steps (`max_episode_steps`). After the end, reset: what a further step does
-    is not defined.
+    Truncated after 500 steps (`max_episode_steps`). Reset the environment after the end of an
+    episode: the result of a further step is undefined.
 
     ## Information
     The same keys at reset and at every step:
@@ -142,12 +148,12 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     | `action_mask` | int8 array (192,) or (112,) | 1 for each legal action |
     | `deal` | str | the deal's code, `""` for an explicit deck |
     | `score` | int | 0..1360 |
-    | `moves` | int | moves made; refused actions are none |
+    | `moves` | int | moves made; refused actions do not count |
     | `foundation_cards` | int | 0..104 |
     | `won` | bool | |
     | `refusal` | str | the rule that refused the action, `""` when none did |
 
-    `deal` tells the whole deck, the hidden stock included: it is not for agents.
+    `deal` determines the whole deck, including the hidden stock: do not give it to an agent.
 
     ## Arguments
     ```python
@@ -159,17 +165,17 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     - `memory`: adds what an attentive player remembers, the whole waste and the unseen cards.
     - `stock_visible`: adds the stock's order, the known-stock ("thoughtful") variant.
     - `take_back`: `False` makes every foundation-to-column move illegal and drops those actions.
-    - `deals`: the pool of deals: `None` for the training half (numbers below 2^34), a suite's name
-      (`dev-200`, `test-1000`, `test-10000`), `"lo:hi"` for the numbers lo to hi - 1, or a list of
-      codes or numbers.
-    - `render_mode`: `None`, `"ansi"`, a board as text, `"rgb_array"`, a picture of the table as
-      uint8 (640, 960, 3) (needs Pillow, the extra `render`), or `"human"`, the same picture in a
-      window, shown by `reset` and `step` themselves, `metadata["render_fps"]` a second (needs
-      pygame-ce, the extra `human`). The pictures mark what the last step moved, and name the rule
-      that refused it. Who closes the window with its X ends nothing: the game goes on, unseen and
-      at full speed, until `close()`.
+    - `deals`: the pool of deals: `None` for the training half (numbers below 2^34), the name of a
+      suite (`dev-200`, `test-1000`, `test-10000`), `"lo:hi"` for the numbers lo to hi - 1, or a
+      list of codes or numbers.
+    - `render_mode`: `None`; `"ansi"`, the board as text; `"rgb_array"`, a picture of the table as
+      uint8 (640, 960, 3) (needs Pillow, the extra `render`); or `"human"`, the same picture in a
+      window, updated by `reset` and `step` at `metadata["render_fps"]` steps per second (needs
+      pygame-ce, the extra `human`). Pictures mark the card that the last step moved, or name the
+      rule that refused the action. Closing the window does not end the episode: the game continues
+      at full speed without being shown, until `close()`.
 
-    A keyword or option with a value it cannot have is a ValueError that names it.
+    An invalid value of a keyword or option raises a ValueError that names it.
 
     ## References
     The rules follow the Quarante Voleurs app's rules pages. The mapping from deal codes to decks
@@ -212,15 +218,15 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         """Start a new game.
 
         Args:
-            seed: Seeds the random generator that draws deals; None goes on with it.
-            options: ``{"deal": code_or_number}`` or ``{"deck": [104 cards]}`` plays exactly that,
-                and draws nothing from the generator.
+            seed: Seeds the random generator that draws deals; None continues with the present one.
+            options: ``{"deal": code_or_number}`` or ``{"deck": [104 cards]}`` starts exactly that
+                deal or deck; then nothing is drawn from the generator.
 
         Returns:
             Observation and info, as the class describes them.
 
         Raises:
-            ValueError: A bad deal, deck or option; the running episode stays as it was.
+            ValueError: A deal, deck or option is invalid; the running episode is unchanged.
         """
         chosen = chosen_deal(options)
         super().reset(seed=seed)
@@ -242,11 +248,11 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
             action: An action id.
 
         Returns:
-            Observation, reward, terminated, truncated (always False: the step limit is a
-            wrapper's), info, as the class describes them.
+            Observation, reward, terminated, truncated (always False: a wrapper applies the step
+            limit) and info, as the class describes them.
 
         Raises:
-            ValueError: The action is outside the action space; nothing has changed.
+            ValueError: The action is outside the action space; the game is unchanged.
             gymnasium.error.ResetNeeded: The environment was never reset.
         """
         if self._deal is None:
@@ -287,8 +293,8 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     def state(self) -> Game:
         """The game itself: one live record of ``qv_env.rules.STATE``, read-only.
 
-        For what goes around an environment, such as recorders. It is not for agents: it holds the
-        order of the hidden stock. Agents that think ahead take :meth:`determinize`.
+        For wrappers and tools such as recorders. It is not for agents, since it holds the order of
+        the hidden stock; agents that plan ahead use :meth:`determinize`.
         """
         states = self._states.view()
         states.flags.writeable = False
@@ -297,23 +303,23 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
     def determinize(self, rng: np.random.Generator) -> QuaranteVoleursEnv:
         """Return a copy of the environment with the unseen cards in a new random order.
 
-        For planners: the copy knows neither the hidden order nor the deal, nor the pool and the
-        generator that this environment's deals come from; reset, it draws from the training half.
-        It opens no window: its ``render_mode`` is None where this environment's is ``"human"``.
+        For planners. The copy holds neither the hidden order nor the deal, and neither the pool
+        nor the generator of this environment's deals: when it is reset, it draws from the training
+        half. It opens no window: its ``render_mode`` is None if this environment's is ``"human"``.
 
         Args:
-            rng: Where the order, and the copy's own generator, are drawn from.
+            rng: The generator that shuffles the unseen cards and seeds the copy's own generator.
         """
         if self._deal is None:
             raise gym.error.ResetNeeded("reset the environment before it is determinized")
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng is a numpy.random.Generator, not {rng!r}")
         twin = copy.copy(self)
-        seen = self._encoding.flags & STOCK_VISIBLE  # then nothing is hidden
+        seen = self._encoding.flags & STOCK_VISIBLE  # nonzero: nothing is hidden
         twin._states = self._states.copy() if seen else determinize(self._states, rng)
         twin._mask = self._mask.copy()
         twin._deal = ""
-        # A pool of one deal, or a short one, would tell which deal this is.
+        # A pool of one deal, or a small one, would reveal which deal this is.
         twin._pool = deal_pool(None)
         twin.spec = copy.deepcopy(self.spec)
         if twin.spec is not None:
@@ -324,15 +330,15 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         twin.action_space = copy.deepcopy(self.action_space)
         twin.observation_space = copy.deepcopy(self.observation_space)
         twin._np_random = np.random.Generator(np.random.PCG64(int(rng.integers(1 << 63))))
-        twin._np_random_seed = -1  # Gymnasium's sign for a generator that no seed made
+        twin._np_random_seed = -1  # Gymnasium's value for a generator without a known seed
         return twin
 
     def render(self) -> str | np.ndarray | None:
-        """Return the position as the render mode says.
+        """Render the position in the environment's render mode.
 
         Returns:
             ``"ansi"``: the board as text. ``"rgb_array"``: a picture, uint8 (640, 960, 3).
-            ``"human"``: None; the window is drawn anew, without a pause.
+            ``"human"``: None; the window is redrawn without a pause.
 
         Raises:
             gymnasium.error.DependencyNotInstalled: Pillow or pygame-ce is missing.
@@ -348,7 +354,7 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
         return None
 
     def _watch(self, before: np.ndarray | None, reason: int) -> None:
-        """Take note of what a picture marks, and show it where there is a window."""
+        """Store what pictures mark (the last step), and update the window in ``"human"`` mode."""
         self._before, self._reason = before, reason
         if self.render_mode == "human":
             self._show(self.metadata["render_fps"])
@@ -364,7 +370,7 @@ class QuaranteVoleursEnv(gym.Env[Observation, np.int64]):
             self._window.show([self._picture()], fps)
 
     def close(self) -> None:
-        """Close the window, where there is one."""
+        """Close the window, if there is one."""
         if self._window is not None:
             self._window.close()
 

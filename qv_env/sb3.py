@@ -30,19 +30,20 @@ def make_sb3_env(
     """Return a stable-baselines3 ``VecEnv`` over one native batch.
 
     Args:
-        num_envs: Number of games.
-        seed: Seeds game i with seed + i at the first reset; None for entropy from the system.
+        num_envs: Number of environments.
+        seed: Seeds environment i with seed + i at the first reset; None uses entropy from the
+            system.
         **kwargs: Keywords of :class:`qv_env.QuaranteVoleursVectorEnv` (``observation``, ``memory``,
             ``max_episode_steps``, ``num_threads``, ...), except ``copy`` and ``autoreset_mode``.
 
     Returns:
-        A ``VecEnv`` whose finished episodes leave ``terminal_observation``,
-        ``TimeLimit.truncated`` and ``episode`` (``r``, ``l``, ``t``, as ``Monitor`` gives them) in
-        their info, and whose ``action_masks`` is what ``sb3_contrib.MaskablePPO`` looks for. Infos
-        have the single environment's keys, but for ``action_mask``: masks are asked for at once.
+        A ``VecEnv``. At the end of an episode, its info has ``terminal_observation``,
+        ``TimeLimit.truncated`` and ``episode`` (``r``, ``l``, ``t``, as ``Monitor`` reports them).
+        ``sb3_contrib.MaskablePPO`` finds the method ``action_masks``. Infos have the single
+        environment's keys except ``action_mask``: ``action_masks`` returns all masks at once.
 
     Raises:
-        ValueError: A keyword has a value that it cannot have.
+        ValueError: A keyword has an invalid value.
         TypeError: There is no such keyword.
     """
     for name in ("copy", "autoreset_mode"):
@@ -57,14 +58,14 @@ def make_sb3_env(
 
 
 def _same_options(some: dict[str, Any], others: dict[str, Any]) -> bool:
-    """Whether reset options are the same; decks may be arrays."""
+    """Return whether two sets of reset options are equal; decks may be arrays."""
     return some.keys() == others.keys() and all(
         np.array_equal(some[key], others[key]) for key in some
     )
 
 
 class _Shown(NamedTuple):
-    """What the infos that are kept say of n games, and a list to write down where that changes."""
+    """The values that the kept infos of n environments show, and a buffer for their changes."""
 
     score: np.ndarray  # int64 (n,)
     foundation_cards: np.ndarray  # int64 (n,)
@@ -82,7 +83,7 @@ def _note_changes(
     shown_refusal: np.ndarray,
     changed: np.ndarray,
 ) -> int:
-    """Bring what is shown up to date; write down which games changed and return how many did."""
+    """Update the shown values; write the indices of changed environments and return their count."""
     count = 0
     for i in range(len(score)):
         if (
@@ -108,7 +109,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         super().__init__(batch.num_envs, batch.single_observation_space, batch.single_action_space)
         self.metadata = dict(METADATA)
         self._actions: np.ndarray | None = None
-        # Each game's info when infos were last asked for (but for `moves`), and what it shows.
+        # Each environment's info as last returned (except `moves`), and the values it shows.
         self._infos: list[dict[str, Any]] = [{} for _ in range(batch.num_envs)]
         self._shown = _Shown(
             np.zeros(batch.num_envs, dtype=np.int64),
@@ -119,7 +120,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         self._start = time.time()
 
     def reset(self) -> VecEnvObs:
-        """Start new games with the seeds and options set before; return the observations."""
+        """Start new games with the seeds and options that were set; return the observations."""
         seeds = None if all(seed is None for seed in self._seeds) else self._seeds
         observation, _ = self.batch.reset(seed=seeds, options=self._batch_options())
         self._reset_seeds()
@@ -142,11 +143,11 @@ class QuaranteVoleursVecEnv(VecEnv):
         return {"deals": [options.get("deal") for options in self._options]}
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take note of the actions: integers (num_envs,)."""
+        """Store the actions for ``step_wait``: integers (num_envs,)."""
         self._actions = np.asarray(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Step all games; return observations, rewards float32, dones bool, and infos."""
+        """Step all environments; return observations, rewards float32, dones bool and infos."""
         assert self._actions is not None, "step_async comes first"
         infos: list[dict[str, Any]] = []
         observation, rewards, dones, finals = self._advance(self._actions, infos)
@@ -157,21 +158,25 @@ class QuaranteVoleursVecEnv(VecEnv):
     def advance(
         self, actions: np.ndarray
     ) -> tuple[VecEnvObs, np.ndarray, np.ndarray, dict[int, dict[str, Any]]]:
-        """Step all games as ``step`` does, without infos of those that go on.
+        """Step all environments as ``step`` does, but return infos of ended episodes only.
 
         Args:
             actions: Integers (num_envs,).
 
         Returns:
             Observations, rewards float32 (num_envs,), dones bool (num_envs,), and the infos of the
-            games that ended, by their numbers.
+            environments whose episodes ended, by index.
         """
         return self._advance(actions, None)
 
     def _advance(
         self, actions: np.ndarray, infos: list[dict[str, Any]] | None
     ) -> tuple[VecEnvObs, np.ndarray, np.ndarray, dict[int, dict[str, Any]]]:
-        """Step all games; put their infos into a list, if any, where those that end are blanks."""
+        """Step all environments; see ``advance``.
+
+        ``infos``, if it is a list, gets an info for each environment, as if no episode had ended;
+        the caller replaces those of ended episodes.
+        """
         batch, arrays = self.batch, self.batch.arrays
         num_ended, _ = batch.step_games(actions)
         rewards = arrays.reward.astype(np.float32)
@@ -186,7 +191,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         return observation, rewards, dones, finals
 
     def _current_infos(self) -> list[dict[str, Any]]:
-        """The infos of all games as if none had ended: copies of those that are kept up to date."""
+        """Return copies of the kept infos, updated, as if no episode had ended."""
         arrays = self.batch.arrays
         shown = self._shown
         count = _note_changes(
@@ -204,7 +209,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         return infos
 
     def _final_infos(self, ended: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """The last infos of games that ended and were not reset yet, by their numbers."""
+        """Return the last infos of ended episodes that are not yet reset, by environment index."""
         arrays = self.batch.arrays
         elapsed = round(time.time() - self._start, 6)
         finals = {}
@@ -225,7 +230,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         return finals
 
     def _begin(self, which: Iterable[int]) -> None:
-        """Take note of games that were just reset."""
+        """Set up the infos of environments that were just reset."""
         deals = self.batch.arrays.deal
         for i in which:
             info = {
@@ -247,7 +252,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         return self.batch.action_masks()
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """Return a picture of each game, uint8 (640, 960, 3), with ``render_mode="rgb_array"``."""
+        """Return a picture of each environment (640, 960, 3), with ``render_mode="rgb_array"``."""
         if self.render_mode != "rgb_array":
             gym.logger.warn("get_images() needs render_mode='rgb_array'.")
             return [None] * self.num_envs
@@ -263,11 +268,11 @@ class QuaranteVoleursVecEnv(VecEnv):
         self.batch.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute of each game named by ``indices`` (None: all)."""
+        """Return an attribute of each environment named by ``indices`` (None: all)."""
         return [getattr(self.batch.sub_envs[i], attr_name) for i in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute of each game named by ``indices`` (None: all)."""
+        """Set an attribute of each environment named by ``indices`` (None: all)."""
         for i in self._get_indices(indices):
             setattr(self.batch.sub_envs[i], attr_name, value)
 
@@ -278,7 +283,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         indices: VecEnvIndices = None,
         **method_kwargs: Any,
     ) -> list[Any]:
-        """Call ``action_masks``, ``render`` or another method of each game; return the results."""
+        """Call a method (``action_masks``, ``render``, ...) of each environment; return the results."""
         which = list(self._get_indices(indices))
         if method_name in ("action_masks", "render"):  # all games at once
             results = getattr(self.batch, method_name)(*method_args, **method_kwargs)
@@ -293,6 +298,6 @@ class QuaranteVoleursVecEnv(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None
     ) -> list[bool]:
-        """Say True for ``Monitor``, whose episode statistics this environment gives itself."""
+        """Return True for ``Monitor``, since this environment reports episode statistics itself."""
         wrapped = issubclass(wrapper_class, Monitor)
         return [wrapped for _ in self._get_indices(indices)]

@@ -48,17 +48,17 @@ from qv_env.variants import (
 
 _REFUSAL_TEXTS = np.array(REFUSALS, dtype=object)
 
-# The numbers of a batch's infos, by the names of their arrays below.
+# The numeric entries of a batch's infos, named as their arrays below.
 _NUMBERS = ("score", "moves", "foundation_cards", "won")
 
 _DRAWN = -2  # in an array of deals: draw one from the pool
 
 
 class BatchArrays(NamedTuple):
-    """All that a batch of n games consists of, as compiled code takes it."""
+    """The complete state of a batch of n environments, as compiled code takes it."""
 
     states: np.ndarray  # rules.STATE (n,)
-    streams: np.ndarray  # deals.STREAM (n,): where resets draw deals from
+    streams: np.ndarray  # deals.STREAM (n,): the generators from which resets draw deals
     deal: np.ndarray  # int64 (n,), -1 for an explicit deck
     elapsed: np.ndarray  # int64 (n,): steps in the episode
     rows: np.ndarray  # uint8 (n, size): the observations
@@ -70,7 +70,7 @@ class BatchArrays(NamedTuple):
     won: np.ndarray  # bool (n,)
     terminated: np.ndarray  # bool (n,)
     truncated: np.ndarray  # bool (n,)
-    ended: np.ndarray  # bool (n,): by the last step, and not reset yet
+    ended: np.ndarray  # bool (n,): ended by the last step and not yet reset
     refusal: np.ndarray  # uint8 (n,), indices of rules.REFUSALS
 
 
@@ -99,7 +99,7 @@ def _new_arrays(num_envs: int, row_size: int, num_actions: int) -> BatchArrays:
 
 @compiled
 def _begin(arrays: BatchArrays, i: int, deck: np.ndarray, flags: int) -> None:
-    """Start a game of a deck in environment i."""
+    """Start a game with a given deck in environment i."""
     game = arrays.states[i]
     deal_cards(game, deck)
     encode(game, flags, arrays.rows[i])
@@ -125,7 +125,7 @@ def _draw_games(
     pool_numbers: np.ndarray,
     flags: int,
 ) -> None:
-    """Start a game from the pool in each environment that is chosen (bool (n,))."""
+    """Start a game from the pool in each chosen environment (``chosen``: bool (n,))."""
     deck = np.empty(NUM_CARDS, dtype=np.uint8)
     for i in range(len(chosen)):
         if chosen[i]:
@@ -137,7 +137,7 @@ def _draw_games(
 
 @compiled
 def _deal_games(arrays: BatchArrays, chosen: np.ndarray, decks: np.ndarray, flags: int) -> None:
-    """Start a game of decks[i] in each environment i that is chosen (bool (n,))."""
+    """Start a game with ``decks[i]`` in each chosen environment i (``chosen``: bool (n,))."""
     for i in range(len(chosen)):
         if chosen[i]:
             _begin(arrays, i, decks[i], flags)
@@ -145,7 +145,7 @@ def _deal_games(arrays: BatchArrays, chosen: np.ndarray, decks: np.ndarray, flag
 
 @compiled
 def _find_outside(actions: np.ndarray, idle: np.ndarray, num_actions: int) -> int:
-    """The first environment whose action is outside the space, or -1; idle ones take none."""
+    """Return the first environment whose action is outside the space, or -1; skip idle ones."""
     outside = 0
     for i in range(len(actions)):
         outside += not (idle[i] or 0 <= actions[i] < num_actions)
@@ -207,7 +207,7 @@ def _step_games(
         actions: int64 (n,), each within the action space.
         idle: bool (n,): environments that were just reset instead.
         limit: Steps after which an episode is truncated; -1 for never.
-        flags: What observations hold.
+        flags: Contents of the observations, as ``qv_env.observation.encode`` takes them.
 
     Returns:
         How many episodes ended, and how many actions were refused.
@@ -218,7 +218,8 @@ def _step_games(
     num_refused = 0
     for i in range(low, high):
         if not idle[i]:
-            # The plain observation is by far the most used: its step is compiled without the rest.
+            # The default observation is by far the most used: with a constant 0 its step is
+            # compiled without the code for the other variants.
             if flags == 0:
                 _step_game(arrays, i, actions[i], limit, 0, mask_words, work)
             else:
@@ -229,29 +230,30 @@ def _step_games(
 
 
 class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.ndarray]):
-    """Many games of Quarante Voleurs, stepped together by compiled code.
+    """Many environments of Quarante Voleurs, stepped together by compiled code.
 
-    For the same seeds and actions it gives, bit for bit, what as many single environments
-    (:class:`qv_env.QuaranteVoleursEnv`, whose documentation describes actions, observations,
-    rewards and info) under Gymnasium's ``SyncVectorEnv`` give, in every autoreset mode.
+    For the same seeds and actions, the results are bit for bit those of ``num_envs`` single
+    environments under Gymnasium's ``SyncVectorEnv``, in every autoreset mode. The documentation of
+    :class:`qv_env.QuaranteVoleursEnv` describes actions, observations, rewards and info.
 
     In infos, ``deal`` is an int64 array of deal numbers (-1 for an explicit deck), ``refusal`` an
-    object array of str, the others numeric arrays, each with its ``_key`` array of bool.
+    object array of str, and the others are numeric arrays; each comes with its ``_key`` array of
+    bool.
 
     Args:
-        num_envs: Number of games.
+        num_envs: Number of environments.
         max_episode_steps: Steps after which an episode is truncated; None for 500, -1 for never.
-        copy: Whether observations and info arrays are fresh (True), or the live arrays, read-only,
-            which the next step overwrites (False). Rewards and flags are always fresh.
+        copy: True: observations and info arrays are copies. False: they are read-only views of
+            the live arrays, which the next step overwrites. Rewards and flags are always copies.
         autoreset_mode: A ``gymnasium.vector.AutoresetMode``, its name (``"NEXT_STEP"``,
             ``"SAME_STEP"`` or ``"DISABLED"``) or its value, in upper or lower case.
         num_threads: How many threads share a step; results do not depend on it.
-        render_mode: As for the single environment; with ``"human"`` the first 16 games are shown
-            in one window.
+        render_mode: As for the single environment; with ``"human"``, one window shows the first 16
+            environments.
         observation, memory, stock_visible, take_back, deals: As for the single environment.
 
     Raises:
-        ValueError: A keyword has a value that it cannot have; the message names it.
+        ValueError: A keyword has an invalid value; the message names it.
     """
 
     metadata = {  # noqa: RUF012  (declared by the base class, replaced in each instance)
@@ -259,7 +261,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
-    # Older versions of Gymnasium close what __init__ refused to make, too.
+    # Older versions of Gymnasium call close() even on an instance whose __init__ raised.
     _executor: tuple[int, ThreadPoolExecutor] | None = None
     _window: Window | None = None
 
@@ -300,14 +302,14 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
         self._arrays = _new_arrays(num_envs, variant.encoding.size, variant.num_actions)
         self._seeds: list[int | None] = [None] * num_envs
-        self._started = np.zeros(num_envs, dtype=np.bool_)  # reset at least once
+        self._started = np.zeros(num_envs, dtype=np.bool_)  # has been reset at least once
         self._all_started = False
         self._num_ended = 0
         self._none_idle = np.zeros(num_envs, dtype=np.bool_)
-        self._before: np.ndarray | None = None  # for pictures: the games before the last step
+        self._before: np.ndarray | None = None  # for pictures: the states before the last step
         self._prepare_views()
 
-    # Made at first use: the space of a large batch takes as much memory as the batch itself.
+    # Created on first use: the space of a large batch takes as much memory as the batch itself.
 
     @cached_property
     def observation_space(self) -> spaces.Space[Observation]:  # type: ignore[override]
@@ -320,7 +322,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return batch_space(self.single_action_space, self.num_envs)
 
     def _prepare_views(self) -> None:
-        """Make what ``copy=False`` hands out again and again: live arrays, closed to writing."""
+        """Create the read-only views of the live arrays that ``copy=False`` returns."""
         arrays = self._arrays
         self._live_observation = self._encoding.views(_closed(arrays.rows))
         live = {"action_mask": arrays.masks, "deal": arrays.deal}
@@ -341,17 +343,18 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         """Start new games.
 
         Args:
-            seed: An int s seeds environment i with s + i; a list gives one each; None goes on with
-                their generators.
-            options: ``{"deal": code_or_number}`` or ``{"deck": [...]}`` plays that in all of them,
-                ``{"deals": [...]}`` one deal each (None: from the pool). With
-                ``"reset_mask"``, a bool array (num_envs,), only the games it names are reset.
+            seed: An int s seeds environment i with s + i; a list gives one seed for each; None
+                continues with the present generators.
+            options: ``{"deal": code_or_number}`` or ``{"deck": [...]}`` starts that deal or deck in
+                every environment, ``{"deals": [...]}`` one deal in each (None: from the pool). With
+                ``"reset_mask"``, a bool array (num_envs,), only the selected environments are
+                reset.
 
         Returns:
             Observations and infos, as the class describes them.
 
         Raises:
-            ValueError, TypeError: A bad seed or option; the running games stay as they were.
+            ValueError, TypeError: A seed or option is invalid; the running games are unchanged.
         """
         seeds = self._checked_seeds(seed)
         if options is not None and not isinstance(options, dict):
@@ -386,21 +389,21 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
     def step(
         self, actions: Sequence[int] | np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Take one action in every game.
+        """Take one action in every environment.
 
         Args:
-            actions: Integers (num_envs,). In ``NEXT_STEP`` mode those of games that ended are
-                ignored: these are reset instead.
+            actions: Integers (num_envs,). In ``NEXT_STEP`` mode, an environment whose episode ended
+                in the step before is reset instead, and its action is ignored.
 
         Returns:
             Observations, rewards float64 (num_envs,), terminations and truncations bool
             (num_envs,), infos.
 
         Raises:
-            gymnasium.error.ResetNeeded: A game was never reset.
-            ValueError: An action is outside the action space, or the array is not one of integers
-                of shape (num_envs,); nothing has changed. In ``DISABLED`` mode also: a game that
-                ended was not reset.
+            gymnasium.error.ResetNeeded: An environment was never reset.
+            ValueError: An action is outside the action space, or ``actions`` is not an array of
+                integers of shape (num_envs,); no game is changed. In ``DISABLED`` mode also: an
+                environment whose episode ended was not reset.
         """
         num_ended, num_refused = self.step_games(actions)
         arrays = self._arrays
@@ -414,23 +417,24 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         infos = final | self._infos(None, num_refused > 0)
         return observation, rewards, terminations, truncations, infos
 
-    # A step in two halves, for adapters that make other things of it than `step` does.
+    # A step in two halves, for adapters that need other results than `step` returns.
 
     def step_games(self, actions: Sequence[int] | np.ndarray) -> tuple[int, int]:
-        """Do the first half of a step: afterwards :attr:`arrays` says how each game stands.
+        """Do the first half of a step; afterwards :attr:`arrays` holds the result.
 
-        In ``NEXT_STEP`` mode it resets the games that ended in the step before. In ``SAME_STEP``
-        mode those that end in this step stand in :attr:`arrays` as they ended, until
-        :meth:`finish_step`, which comes next in any mode, resets them.
+        Call :meth:`finish_step` next, in every mode. In ``NEXT_STEP`` mode this method resets the
+        environments whose episodes ended in the step before. In ``SAME_STEP`` mode, episodes that
+        end in this step keep their final state in :attr:`arrays` until :meth:`finish_step` resets
+        them.
 
         Args:
             actions: Integers (num_envs,).
 
         Returns:
-            How many games ended, and how many actions were refused.
+            How many episodes ended, and how many actions were refused.
 
         Raises:
-            gymnasium.error.ResetNeeded, ValueError: As :meth:`step`; nothing has changed.
+            gymnasium.error.ResetNeeded, ValueError: As for :meth:`step`; no game is changed.
         """
         arrays = self._arrays
         idle = self._none_idle
@@ -454,7 +458,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return self._num_ended, num_refused
 
     def finish_step(self) -> Observation:
-        """Do the second half of a step: resets, in ``SAME_STEP`` mode, and the window.
+        """Do the second half of a step: reset in ``SAME_STEP`` mode, and update the window.
 
         Returns:
             Observations, as :meth:`step` returns them.
@@ -468,15 +472,15 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
     @property
     def arrays(self) -> BatchArrays:
-        """The batch itself: its live arrays, which the next step overwrites; only to be read.
+        """The live arrays of the batch, which the next step overwrites; do not write to them.
 
-        For what goes around a batch, such as adapters and recorders. They are not for agents: the
-        states hold the order of the hidden stock.
+        For adapters and tools such as recorders. They are not for agents, since the states hold
+        the order of the hidden stock.
         """
         return self._arrays
 
     def observation_of(self, game: int) -> Observation:
-        """Return a copy of one game's observation, as a single environment gives it."""
+        """Return a copy of one environment's observation, as a single environment returns it."""
         return self._encoding.view(self._arrays.rows[game].copy())
 
     def action_masks(self) -> np.ndarray:
@@ -484,11 +488,11 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return self._arrays.masks.copy().view(np.bool_)
 
     def render(self) -> tuple[Any, ...] | None:
-        """Return every game as the render mode says.
+        """Render every environment in the render mode.
 
         Returns:
             ``"ansi"``: the boards as text. ``"rgb_array"``: pictures, uint8 (640, 960, 3) each.
-            ``"human"``: None; the window is drawn anew, without a pause.
+            ``"human"``: None; the window is redrawn without a pause.
 
         Raises:
             gymnasium.error.DependencyNotInstalled: Pillow or pygame-ce is missing.
@@ -577,12 +581,12 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
-        """Copies of the generators that the environments draw their deals from, as they stand."""
+        """Copies, in their present state, of the generators from which deals are drawn."""
         return tuple(np.random.Generator(load_stream(stream)) for stream in self._arrays.streams)
 
     @property
     def np_random_seed(self) -> tuple[int | None, ...]:  # type: ignore[override]
-        """The seeds of the environments' generators; None where not reset yet."""
+        """The seeds of the environments' generators; None for those not yet reset."""
         return tuple(self._seeds)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -595,7 +599,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         self.__dict__.update(writable(state))
         self._prepare_views()
 
-    # ----------------------------------------------------------------------------- what goes in
+    # --------------------------------------------------------------------------- checking inputs
 
     def _checked_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         if seed is None:
@@ -626,7 +630,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
     def _checked_deals(
         self, options: dict[str, Any], chosen: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray]:
-        """The decks (num_envs, 104) that options give, if any, and each environment's number."""
+        """Return the decks (num_envs, 104) given in options, if any, and each one's deal number."""
         numbers = np.full(self.num_envs, _DRAWN, dtype=np.int64)
         if "deals" not in options:
             single = chosen_deal(options)
@@ -672,7 +676,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
     # ------------------------------------------------------------------------------ the kernels
 
     def _draw(self, chosen: np.ndarray) -> None:
-        """Start a game from the pool in each environment that is chosen."""
+        """Start a game from the pool in each chosen environment."""
         pool = self._pool
         flags = self._encoding.flags
         _draw_games(self._arrays, chosen, pool.start, pool.size, pool.numbers, flags)
@@ -691,13 +695,13 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return sum(ended for ended, _ in counts), sum(refused for _, refused in counts)
 
     def _threads(self) -> ThreadPoolExecutor:
-        """This process's threads: a forked child does not inherit its parent's."""
+        """The thread pool of this process; a forked child does not inherit its parent's."""
         if self._executor is None or self._executor[0] != os.getpid():
             executor = ThreadPoolExecutor(self.num_threads - 1, "qv_env")
             self._executor = os.getpid(), executor
         return self._executor[1]
 
-    # ---------------------------------------------------------------------------- what comes out
+    # ---------------------------------------------------------------------------- making results
 
     def _observation(self) -> Observation:
         if not self.copy:
@@ -705,7 +709,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return self._encoding.views(self._arrays.rows.copy())
 
     def _infos(self, chosen: np.ndarray | None, any_refused: bool) -> dict[str, Any]:
-        """The infos of all environments, or, after a reset, of those chosen (others zeroed)."""
+        """Return the infos of all environments, or of the chosen ones (the others are zeroed)."""
         arrays = self._arrays
         if not self.copy and chosen is None:
             infos = self._live_infos.copy()
@@ -722,7 +726,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
         return _with_keys(infos, chosen)
 
     def _final(self, ended: np.ndarray, any_refused: bool) -> dict[str, Any]:
-        """``final_obs`` and ``final_info`` of the episodes that just ended, before their reset."""
+        """Return ``final_obs`` and ``final_info`` of episodes that just ended, before the reset."""
         final_obs = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended).tolist():
             final_obs[i] = self.observation_of(i)
@@ -735,7 +739,7 @@ class QuaranteVoleursVectorEnv(gym.vector.VectorEnv[Observation, np.ndarray, np.
 
 
 def _closed(array: np.ndarray) -> np.ndarray:
-    """A view of an array that cannot be written to."""
+    """Return a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
