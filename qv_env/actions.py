@@ -1,4 +1,4 @@
-"""The 192 actions: what each id moves from where to where, and its name.
+"""The 192 actions: the source and the target of each id, and its name.
 
 =================  =======================================
 ids                move
@@ -11,7 +11,7 @@ ids                move
 112 + 10 f + d     foundation f (0..7) back to column d
 =================  =======================================
 
-Names count columns and foundations from 1, as people do: ``draw``, ``w>c3``, ``w>f``, ``c3>f``,
+In names, columns and foundations are numbered from 1: ``draw``, ``w>c3``, ``w>f``, ``c3>f``,
 ``c3>c7``, ``f2>c5``.
 """
 
@@ -34,14 +34,14 @@ FOUNDATION_TO_COLUMN = 112
 NUM_ACTIONS = 192
 NUM_ACTIONS_WITHOUT_TAKE_BACK = FOUNDATION_TO_COLUMN
 
-# Kinds of piles, as the tables below name a move's source and target.
+# Kinds of piles: the sources and targets of moves in the tables below.
 STOCK, WASTE, COLUMN, FOUNDATION = range(4)
 
 
 class Move(NamedTuple):
-    """What an action moves: kinds of pile, and which one (0 where there is only one).
+    """An action's source and target: the kind of pile, and its index (0 if there is only one).
 
-    A card that goes to a foundation goes to its own suit's: the target's index is 0 there.
+    The index of a target foundation is always 0: the card's suit determines the foundation.
     """
 
     source: int
@@ -64,7 +64,7 @@ def _moves() -> list[Move]:
 
 MOVES = _moves()
 
-# The same as an array, for compiled code: (192, 4) uint8, a row a Move.
+# The same as an array, for compiled code: (192, 4) uint8, one row per Move.
 MOVE_TABLE = np.array(MOVES, dtype=np.uint8)
 
 
@@ -89,7 +89,7 @@ def action_name(action: int) -> str:
     """Return the name of an action id, such as ``c3>c7``.
 
     Raises:
-        ValueError: The number is no action id (0..191).
+        ValueError: The number is not an action id (0..191).
     """
     if not 0 <= action < NUM_ACTIONS:
         raise ValueError(f"action {action!r} is outside 0..{NUM_ACTIONS - 1}")
@@ -97,10 +97,10 @@ def action_name(action: int) -> str:
 
 
 def parse_action(name: str) -> int:
-    """Return the id (0..191) of an action's name; case and surrounding blanks do not matter.
+    """Return the id (0..191) of an action's name; case and surrounding blanks are ignored.
 
     Raises:
-        ValueError: The text names no action.
+        ValueError: The text is not the name of an action.
     """
     action = _ACTION_IDS.get(name.strip().lower())
     if action is None:

@@ -1,8 +1,8 @@
 """Cards: numbers and text.
 
 A *card* is ``suit * 13 + rank``: suits spades, hearts, diamonds, clubs = 0..3, ranks ace to king =
-0..12. A *card id* is card + 1, so that 0 can say "no card": states and observations hold ids.
-Text is rank, then suit: ``AS``, ``TD`` (``10D`` is read, too), ``KC``.
+0..12. A *card id* is card + 1, so that 0 can mean "no card": states and observations hold ids.
+The text of a card is its rank, then its suit: ``AS``, ``TD`` (``10D`` is accepted as well), ``KC``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def card_text(card: int) -> str:
         card: A card, 0..51.
 
     Raises:
-        ValueError: The number is no card.
+        ValueError: The number is not a card.
     """
     if not 0 <= card < NUM_KINDS:
         raise ValueError(f"card {card!r} is outside 0..{NUM_KINDS - 1}")
@@ -38,10 +38,10 @@ def card_text(card: int) -> str:
 
 
 def parse_card(text: str) -> int:
-    """Return the card (0..51) that a text names; lower case and ``10D`` are read, too.
+    """Return the card (0..51) that a text names; lower case and ``10D`` are accepted as well.
 
     Raises:
-        ValueError: The text names no card; the message says why.
+        ValueError: The text is not a card; the message says why.
     """
     cleaned = text.strip()
     cleaned = cleaned.upper() if cleaned.isascii() else cleaned  # "ſ" would become "S"
@@ -66,6 +66,6 @@ def parse_cards(text: str) -> list[int]:
     """Return the cards that a text names, separated by blanks.
 
     Raises:
-        ValueError: One of them is no card.
+        ValueError: One of them is not a card.
     """
     return [parse_card(word) for word in text.split()]

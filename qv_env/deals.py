@@ -1,9 +1,9 @@
 """Deals: numbers, codes, the shuffle, and the random stream from which resets draw.
 
-A deal number is an integer in [0, 2^35). Numbers below 2^34 are for training, the rest are held
-out for benchmarks. A number's code is ``FT1-N-`` and its seven base-32 digits (RFC 4648), most
-significant first: 21 is ``FT1-N-AAAAAAV``. The app's own shuffle is not published, so the mapping
-from numbers to decks is this project's own; it will not change.
+A deal number is an integer in [0, 2^35). Numbers below 2^34 are for training; the rest are held
+out for benchmarks. A number's code is ``FT1-N-`` followed by its seven base-32 digits (RFC 4648),
+most significant first: 21 is ``FT1-N-AAAAAAV``. The app's own shuffle is not published, so the
+mapping from numbers to decks is this project's own; it will not change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def deal_code(number: int) -> str:
     """Return the code of a deal number, such as ``FT1-N-AAAAAAV`` for 21.
 
     Raises:
-        ValueError: It is no integer, or outside [0, 2^35).
+        ValueError: The number is not an integer in [0, 2^35).
     """
     number = _checked_number(number)
     digits = (_ALPHABET[number >> 5 * place & 31] for place in reversed(range(CODE_DIGITS)))
@@ -49,7 +49,7 @@ def parse_code(code: str) -> int:
     """Return the deal number of a code; lower case and surrounding blanks are accepted.
 
     Raises:
-        ValueError: The text is no code; the message says what is wrong with it.
+        ValueError: The text is not a code; the message says what is wrong with it.
     """
     if not isinstance(code, str):
         raise ValueError(f"a deal code is text, not {code!r}")
@@ -76,16 +76,16 @@ def deal_number(deal: int | str) -> int:
     """Return the deal number of a code or a number.
 
     Raises:
-        ValueError: It is neither, or outside [0, 2^35).
+        ValueError: The value is neither, or outside [0, 2^35).
     """
     return parse_code(deal) if isinstance(deal, str) else _checked_number(deal)
 
 
 def typed_deal(text: str) -> int:
-    """Return the deal number of what a person types: a code, or a number in digits.
+    """Return the deal number that a person typed: a code, or a number in digits.
 
     Raises:
-        ValueError: It is no code, or outside [0, 2^35).
+        ValueError: The text is neither, or the number is outside [0, 2^35).
     """
     return deal_number(int(text) if re.fullmatch(r"\s*-?[0-9]+\s*", text) else text)
 
@@ -133,10 +133,10 @@ def shuffle(number: np.uint64, deck: np.ndarray) -> None:
 
 
 def deck_of(number: int) -> np.ndarray:
-    """Return the deck of a deal number: uint8 (104,), cards 0..51 in the order they are dealt.
+    """Return the deck of a deal number: uint8 (104,), cards 0..51 in dealing order.
 
-    The first 40 are the columns' (card k goes to column k mod 10, row k div 10), the rest the
-    stock's, the card at 40 drawn first.
+    The first 40 cards go to the columns (card k to column k mod 10, row k div 10), the rest to the
+    stock, where card 40 is drawn first.
 
     Raises:
         ValueError: The number is outside [0, 2^35).
@@ -147,10 +147,10 @@ def deck_of(number: int) -> np.ndarray:
 
 
 def checked_deck(deck: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return an explicit deck as uint8 (104,), after seeing that it holds each card twice.
+    """Return an explicit deck as uint8 (104,), after checking that it holds each card twice.
 
     Raises:
-        ValueError: It does not; the message names what is wrong and where.
+        ValueError: The deck is not valid; the message says what is wrong and where.
     """
     cards = np.asarray(deck)
     if cards.shape != (NUM_CARDS,):
@@ -169,9 +169,9 @@ def checked_deck(deck: Sequence[int] | np.ndarray) -> np.ndarray:
     return cards.astype(np.uint8)
 
 
-# The random stream of one environment, as compiled code keeps it: numpy's PCG64 (O'Neill 2014,
-# XSL-RR 128/64) in four words. Batches draw their deals with it, so that they need no Python to
-# reset a game; single environments use numpy's own generator and get the same numbers.
+# The random stream of one environment in compiled code: the state of NumPy's PCG64 (O'Neill 2014,
+# XSL-RR 128/64) in four words. With it a batch draws deals in compiled code; single environments
+# use NumPy's own generator and get the same numbers.
 STREAM = np.dtype(
     [
         ("state_high", np.uint64),
@@ -213,7 +213,7 @@ def next_raw(stream: Any) -> np.uint64:
 
 
 def store_stream(bit_generator: np.random.BitGenerator, stream: Any) -> None:
-    """Write a numpy PCG64 generator's state into a STREAM record."""
+    """Write the state of a NumPy PCG64 generator into a STREAM record."""
     words: Any = bit_generator.state["state"]
     for name, word in (("state", int(words["state"])), ("increment", int(words["inc"]))):
         stream[f"{name}_high"] = word >> 64
@@ -221,7 +221,7 @@ def store_stream(bit_generator: np.random.BitGenerator, stream: Any) -> None:
 
 
 def load_stream(stream: Any) -> np.random.PCG64:
-    """Return a numpy PCG64 generator that goes on where a STREAM record stands."""
+    """Return a NumPy PCG64 generator in the state of a STREAM record."""
     bit_generator = np.random.PCG64(0)
     state: Any = bit_generator.state
     for name, key in (("state", "state"), ("increment", "inc")):
@@ -237,7 +237,7 @@ def pick(raw: np.uint64, start: int, size: int, numbers: np.ndarray) -> Any:
 
     Args:
         raw: 64 random bits.
-        start: First number of a pool that is a range; unused where ``numbers`` holds any.
+        start: First number of a pool that is a range; unused if ``numbers`` is not empty.
         size: How many deals the pool has, 1..2^35.
         numbers: int64, the pool's numbers, or empty for a range.
     """

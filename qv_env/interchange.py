@@ -1,16 +1,16 @@
-"""Deals in the forms that other solvers read, so that they can check ours.
+"""Deals in the formats of other solvers, so that those can check our solver's results.
 
 Solvitaire (Blake and Gent) reads a deal as JSON: ``"tableau piles"`` and ``"stock"``, each pile
-from its bottom to its top, cards as ``"10H"``; the stock's last card is drawn first. What the
-game's rules are is a second file, ``SOLVITAIRE_RULES``. (Read from its sources:
-``deal_parser.cpp``, ``rules_parser.cpp``, ``card.cpp``.)
+from its bottom to its top, cards as ``"10H"``; the last card of the stock is drawn first. The rules
+of the game are a second file, ``SOLVITAIRE_RULES``. (According to its sources
+``deal_parser.cpp``, ``rules_parser.cpp`` and ``card.cpp``.)
 
-PySolFC's boards as text, which Freecell Solver's tools write and ``pysol_cards`` deals: a line
-``Talon:`` with the stock, next card first, then a line a column, bottom card first, cards as
-``10H`` or ``TH``. It has no place for a waste and says a deal only. (Read from the sources of
-``pysol_cards``: ``deal_game.py``, ``cards.py``.)
+PySolFC's text format is written by Freecell Solver's tools and by ``pysol_cards``: a line
+``Talon:`` with the stock, next card first, then one line per column, bottom card first, cards as
+``10H`` or ``TH``. It has no line for a waste, so it describes deals only. (According to the sources
+of ``pysol_cards``: ``deal_game.py``, ``cards.py``.)
 
-Two cards alike are one and the same to all of them, as to us.
+All of these formats, like this package, do not distinguish the two copies of a card.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from qv_env.deals import checked_deck
 from qv_env.rules import CARDS_PER_COLUMN, COLUMN_CARDS, STOCK_CARDS
 from qv_env.strict_json import FormatError, parse_json, shown
 
-# What Solvitaire is told about the game; its defaults say the rest: two of each suit's
-# foundations, from the ace up, and any card into an empty column.
+# The rules for Solvitaire; its defaults supply the rest: two foundations for each suit, built up
+# from the ace, and any card may be put into an empty column.
 SOLVITAIRE_RULES: dict[str, Any] = {
     "tableau piles": {
         "count": NUM_COLUMNS,
@@ -48,15 +48,15 @@ def _written(card: int) -> str:
 
 
 def _columns_of(deck: np.ndarray) -> list[list[int]]:
-    """The columns that a deck deals, bottom card first."""
+    """Return the columns dealt from a deck, bottom card first."""
     return [[int(card) for card in deck[c:COLUMN_CARDS:NUM_COLUMNS]] for c in range(NUM_COLUMNS)]
 
 
 def _deck_from(columns: Sequence[Sequence[int]], stock: Sequence[int]) -> np.ndarray:
-    """The deck that deals columns (bottom card first) and a stock (next card first).
+    """Return the deck that deals these columns (bottom card first) and stock (next card first).
 
     Raises:
-        ValueError: The piles are not those of a fresh deal, or not two packs.
+        ValueError: The piles are not those of a new deal, or not two packs.
     """
     heights = [len(column) for column in columns]
     if heights != [CARDS_PER_COLUMN] * NUM_COLUMNS:
@@ -73,13 +73,13 @@ def _deck_from(columns: Sequence[Sequence[int]], stock: Sequence[int]) -> np.nda
 
 
 def solvitaire_json(deck: Sequence[int] | np.ndarray) -> str:
-    """Return a deal in Solvitaire's JSON form.
+    """Return a deal in Solvitaire's JSON format.
 
     Args:
-        deck: 104 cards (0..51, each twice) in the order they are dealt.
+        deck: 104 cards (0..51, each twice) in the order in which they are dealt.
 
     Raises:
-        ValueError: It is no deck.
+        ValueError: The deck is not valid.
     """
     cards = checked_deck(deck)
     content = {
@@ -90,10 +90,10 @@ def solvitaire_json(deck: Sequence[int] | np.ndarray) -> str:
 
 
 def parse_solvitaire(text: str) -> np.ndarray:
-    """Return the deck of a deal in Solvitaire's JSON form: uint8 (104,), cards 0..51.
+    """Return the deck of a deal in Solvitaire's JSON format: uint8 (104,), cards 0..51.
 
     Raises:
-        ValueError: It is no JSON, or no fresh deal of this game; the message says why.
+        ValueError: The text is not JSON, or not a new deal of this game; the message says why.
     """
     try:
         content = parse_json(text)
@@ -114,7 +114,7 @@ def parse_solvitaire(text: str) -> np.ndarray:
 
 
 def _cards(pile: Any) -> list[int]:
-    """The cards of a pile in Solvitaire's JSON form: ranks A, 1..13, J, Q, K, any case."""
+    """Return the cards of a pile in Solvitaire's JSON format: ranks A, 1..13, J, Q, K, any case."""
     if not isinstance(pile, list) or not all(isinstance(card, str) for card in pile):
         raise ValueError(f"a pile is a list of cards as text, not {shown(pile)}")
     cards = []
@@ -133,13 +133,13 @@ def _cards(pile: Any) -> list[int]:
 
 
 def pysol_text(deck: Sequence[int] | np.ndarray) -> str:
-    """Return a deal in PySolFC's text form, as Freecell Solver's tools write it.
+    """Return a deal in PySolFC's text format, as Freecell Solver's tools write it.
 
     Args:
-        deck: 104 cards (0..51, each twice) in the order they are dealt.
+        deck: 104 cards (0..51, each twice) in the order in which they are dealt.
 
     Raises:
-        ValueError: It is no deck.
+        ValueError: The deck is not valid.
     """
     cards = checked_deck(deck)
     lines = ["Talon: " + " ".join(_written(int(card)) for card in cards[COLUMN_CARDS:])]
@@ -148,13 +148,13 @@ def pysol_text(deck: Sequence[int] | np.ndarray) -> str:
 
 
 def parse_pysol(text: str) -> np.ndarray:
-    """Return the deck of a deal in PySolFC's text form: uint8 (104,), cards 0..51.
+    """Return the deck of a deal in PySolFC's text format: uint8 (104,), cards 0..51.
 
-    Columns may start with a colon, as in printed positions; a ``Foundations:`` line may be there
-    as long as it holds no card.
+    Columns may start with a colon, as in printed positions; a ``Foundations:`` line is allowed if
+    it holds no card.
 
     Raises:
-        ValueError: It is no fresh deal of this game; the message says why.
+        ValueError: The text is not a new deal of this game; the message says why.
     """
     columns: list[list[int]] = []
     stock: list[int] | None = None

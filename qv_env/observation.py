@@ -1,7 +1,7 @@
 """What a player may see, as arrays.
 
 ``observation="cards"`` is a Dict of uint8 arrays of card ids and counts. ``"onehot"`` is the same
-knowledge as one flat binary vector, made of these sections in this order:
+information as one flat binary vector, which consists of these sections in this order:
 
 ==============================  =====================  ========================================
 section                         bits                   one bit set for
@@ -16,8 +16,8 @@ unseen (``memory``)             52 x 2                 at least one, at least tw
 stock (``stock_visible``)       64 x 52                each card, next card first
 ==============================  =====================  ========================================
 
-A place without a card has no bit set. The four bottom cards, the top card and the height say all
-of a column: from the fifth card on, a column runs down in suit.
+A place without a card has no bit set. The four bottom cards, the top card and the height determine
+a whole column, since from the fifth card on it descends in suit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from qv_env.rules import (
 
 OBSERVATIONS = ("cards", "onehot")
 
-# What an observation holds, as bits of the flags that compiled code takes.
+# The contents of an observation, as bits of the flags that compiled code takes.
 ONEHOT, MEMORY, STOCK_VISIBLE = 1, 2, 4
 
 
@@ -92,7 +92,7 @@ _BASE_BITS = (
 _PILE_BITS = STOCK_CARDS * NUM_KINDS
 
 
-# Where things lie in a row of the `cards` observation.
+# Offsets in a row of the `cards` observation.
 _FOUNDATIONS_AT = NUM_COLUMNS * MAX_COLUMN
 _WASTE_TOP_AT = _FOUNDATIONS_AT + NUM_FOUNDATIONS
 _WASTE_SIZE_AT = _WASTE_TOP_AT + 1
@@ -104,9 +104,9 @@ _COLUMNS_SHAPE = (NUM_COLUMNS, MAX_COLUMN)
 
 
 class Encoding:
-    """One variant of the observation: its space, and its place in a row of bytes.
+    """One variant of the observation: its space, and its layout in a row of bytes.
 
-    An observation is written as one row of uint8; the arrays that users get are views of it.
+    An observation is written to one row of uint8; the arrays that users get are views of that row.
 
     Args:
         observation: ``"cards"`` or ``"onehot"``.
@@ -119,7 +119,7 @@ class Encoding:
         space: The observation space of one environment.
 
     Raises:
-        ValueError: ``observation`` is neither.
+        ValueError: ``observation`` is neither ``"cards"`` nor ``"onehot"``.
     """
 
     def __init__(self, observation: str, memory: bool, stock_visible: bool) -> None:
@@ -152,9 +152,9 @@ class Encoding:
         )
 
     def view(self, row: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
-        """Return the observation that one row (uint8 (size,)) holds, without copying.
+        """Return the observation in one row (uint8 (size,)), without copying.
 
-        It is what ``views`` returns, in half the time: this is a good part of a single step.
+        The result is that of ``views``, in half the time, which matters in a single step.
         """
         if not self.fields:
             return row
@@ -164,7 +164,7 @@ class Encoding:
         return observation
 
     def views(self, rows: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
-        """Return the observation that rows hold, without copying.
+        """Return the observation in one row or several, without copying.
 
         Args:
             rows: uint8 (size,) for one environment, or (n, size) for n.
@@ -185,7 +185,7 @@ def encode(game: Game, flags: int, row: np.ndarray) -> None:
     Args:
         game: A record of STATE.
         flags: ONEHOT | MEMORY | STOCK_VISIBLE.
-        row: uint8, of the size that the variant has.
+        row: uint8, of the variant's size; overwritten.
     """
     if flags & ONEHOT:
         _encode_onehot(game, flags, row)
@@ -205,25 +205,25 @@ def encode(game: Game, flags: int, row: np.ndarray) -> None:
         _encode_stock(game, row, at)
 
 
-# NumPy's uint8 would wrap around, or overflow, in index arithmetic where no compiler widens it:
-# counts are made np.int64 first.
+# Counts are converted to np.int64 before index arithmetic: in plain Python, NumPy's uint8 would
+# wrap around or overflow, where compiled code widens it.
 
 
 @inlined
 def encode_move(game: Game, action: int, flags: int, row: np.ndarray) -> None:
-    """Bring a row up to date after a move: what ``encode`` writes, but only what has changed.
+    """Update a row after a move: the result is that of ``encode``, but only changes are written.
 
     Args:
         game: A record of STATE, in which the move was just made.
         action: The move.
         flags: ONEHOT | MEMORY | STOCK_VISIBLE.
-        row: uint8, which holds the observation before the move.
+        row: uint8, the observation before the move; updated in place.
     """
     if flags & ONEHOT:
         _encode_onehot(game, flags, row)
         return
-    # All places that a move may have changed are copied: which of them it did change, a processor
-    # would often guess wrong. Where no column is concerned, column 0 stands in.
+    # All places that a move may have changed are copied: branching on those that did change would
+    # cost branch mispredictions. If no column is concerned, column 0 is copied.
     source, target = MOVE_TABLE[action, 0], MOVE_TABLE[action, 2]
     left = int(MOVE_TABLE[action, 1]) if source == COLUMN else 0
     joined = int(MOVE_TABLE[action, 3]) if target == COLUMN else 0
@@ -306,11 +306,11 @@ def _encode_onehot(game: Game, flags: int, row: np.ndarray) -> None:
 
 
 def visible_states(observation: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the games that ``cards`` observations show, for players that think ahead by the rules.
+    """Return the games that ``cards`` observations show, for players that search with the rules.
 
-    What an observation does not show is left as "no card": the order of the stock, and, without
-    ``memory``, the waste below its top card. Score and move counter are 0. Such a game may be
-    played by ``qv_env.rules`` as long as it neither draws nor needs a card that is not known.
+    Cards that an observation does not show are 0 ("no card"): the stock, unless it is visible, and,
+    without ``memory``, the waste below its top card. Score and move counter are 0. Such a game can
+    be played with ``qv_env.rules`` as long as no draw is made and no unknown card is needed.
 
     Args:
         observation: A batch: ``columns`` (n, 10, 16), ``foundations`` (n, 8) and so on.

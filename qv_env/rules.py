@@ -1,4 +1,4 @@
-"""The rules of Quarante Voleurs: the state of a game, what is legal, what it does, what it scores.
+"""The rules of Quarante Voleurs: the state of a game, legal moves, their effects and points.
 
 The game
     Two packs, 104 cards. Ten columns of four cards, all face up; 64 cards face down in the stock;
@@ -17,13 +17,13 @@ The game
     ==================================  =============================================  ======
 
     Nothing goes on an ace in a column; an empty column takes any card; the stock is dealt once.
-    Of two foundations that both accept a card, the left one gets it. The score never falls
-    below 0. The game is won when all 104 cards are on the foundations, and stuck when no move is
-    legal.
+    If two foundations accept a card, it goes to the left one. The score never falls below 0. The
+    game is won when all 104 cards are on the foundations, and stuck when no move is legal.
 
-This module owns those rules and nothing else; everything that plays the game calls it. A game is
-one record of ``STATE``; an array of records is a batch; a copy is an assignment. Functions take a
-record (``states[i]``), and run compiled or, with ``NUMBA_DISABLE_JIT=1``, as plain Python.
+This module defines the rules and nothing else; everything that plays the game calls it. A game is
+one record of ``STATE``, and a batch is an array of records; assigning a record copies the game.
+Functions take a record (``states[i]``), and run compiled or, with ``NUMBA_DISABLE_JIT=1``, as plain
+Python.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from qv_env.actions import (
 from qv_env.cards import ACE, COPIES, NUM_CARDS, NUM_KINDS, NUM_RANKS, NUM_SUITS
 from qv_env.compiling import compiled, inlined
 
-# ------------------------------------------------------------------------------- the material
+# ----------------------------------------------------------------------- cards and the state
 
 CARDS_PER_COLUMN = 4
 COLUMN_CARDS = NUM_COLUMNS * CARDS_PER_COLUMN  # 40 cards are dealt to the columns
-STOCK_CARDS = NUM_CARDS - COLUMN_CARDS  # 64 to the stock
+STOCK_CARDS = NUM_CARDS - COLUMN_CARDS  # 64 go to the stock
 MAX_COLUMN = (
     CARDS_PER_COLUMN + NUM_RANKS - 1
-)  # no column grows beyond 16: king down to ace on three
+)  # no column is longer than 16: three cards, then a king and its suit down to the ace
 
 NO_CARD = 0  # states hold card ids: card + 1
 
@@ -66,7 +66,7 @@ POINTS_WASTE_TO_COLUMN = 5
 POINTS_TAKE_BACK = -15
 MAX_SCORE = POINTS_TO_FOUNDATION * NUM_CARDS + POINTS_WASTE_TO_COLUMN * STOCK_CARDS  # 1360
 
-# One game. Places that hold no card are 0, so equal positions are equal bytes.
+# One game. Places without a card are 0, so equal positions have equal bytes.
 STATE = np.dtype(
     [
         ("score", "<i4"),
@@ -156,8 +156,8 @@ def top_card(game: Game, kind: int, index: int) -> int:
 # ---------------------------------------------------------------------------- where it may go
 
 
-# By a column's top card: the one card that goes on it, of its suit and one rank lower. Nothing
-# goes on an ace.
+# Indexed by a column's top card: the one card that may be put on it, of its suit and one rank
+# lower; 0 for an ace.
 _AWAITED_BY = np.array(
     [NO_CARD] + [NO_CARD if card % NUM_RANKS == ACE else card for card in range(NUM_KINDS)],
     dtype=np.uint8,
@@ -166,13 +166,13 @@ _AWAITED_BY = np.array(
 
 @inlined
 def awaited(top: int) -> int:
-    """The one card id that goes on a column's top card (0 on an ace: nothing does)."""
+    """The one card id that may be put on a column's top card (0 for an ace: none)."""
     return _AWAITED_BY[top]
 
 
 @inlined
 def accepting_foundation(game: Game, card_id: int) -> int:
-    """The foundation that a card goes to, the left one of two, or -1 where none accepts it."""
+    """The foundation that accepts a card, the left one of two, or -1 if none does."""
     suit, rank = suit_of(card_id), rank_of(card_id)
     if game["foundations"][suit] == rank:
         return suit
@@ -181,7 +181,7 @@ def accepting_foundation(game: Game, card_id: int) -> int:
     return -1
 
 
-# Why a move is refused, as indices of REFUSALS.
+# The reasons for refusing a move, as indices of REFUSALS.
 LEGAL, STOCK_EMPTY, NOTHING_TO_MOVE, NOT_NEXT_ON_FOUNDATION, NOT_NEXT_IN_COLUMN, ON_AN_ACE = range(
     6
 )
@@ -198,7 +198,7 @@ REFUSALS = (
 
 @inlined
 def refusal(game: Game, action: int) -> int:
-    """Which rule refuses an action (an index of REFUSALS), or 0 where it is legal.
+    """The rule that refuses an action (an index of REFUSALS), or 0 if the action is legal.
 
     Args:
         game: A record of STATE.
@@ -221,17 +221,17 @@ def refusal(game: Game, action: int) -> int:
 
 # ------------------------------------------------------------------- all legal actions at once
 
-# The same rules for all actions together, in words of bits, so that the time it takes does not
-# hang on which actions are legal. There are words of columns (bit c: column c), of cards (bit i:
-# card id i) and of actions (action a: bit a % 64 of word a // 64, of three).
+# The same rules for all actions at once, with bit sets in 64-bit words, so that the time taken does
+# not depend on which actions are legal. There are sets of columns (bit c: column c), of cards (bit
+# i: card id i) and of actions (three words; action a is bit a % 64 of word a // 64).
 _NO_BITS = np.uint64(0)
 _BIT = np.uint64(1)
 _WORD = 64
 _BYTE = np.uint64(255)
 _MASK_WORDS = NUM_ACTIONS // 8
-_BEFORE_TAKE_BACKS = (_BIT << np.uint64(FOUNDATION_TO_COLUMN - _WORD)) - _BIT  # of the middle word
+_BEFORE_TAKE_BACKS = (_BIT << np.uint64(FOUNDATION_TO_COLUMN - _WORD)) - _BIT  # in the middle word
 
-# By foundation and height: its top card's id, and the bit of the card that it waits for.
+# Indexed by foundation and height: the id of the top card, and the bit of the next card it accepts.
 _FOUNDATION_TOP = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint8)
 _FOUNDATION_AWAITS = np.zeros((NUM_FOUNDATIONS, NUM_RANKS + 1), dtype=np.uint64)
 for _f in range(NUM_FOUNDATIONS):
@@ -239,22 +239,22 @@ for _f in range(NUM_FOUNDATIONS):
     _FOUNDATION_TOP[_f, 1:] = _ids
     _FOUNDATION_AWAITS[_f, :-1] = _BIT << _ids
 
-# Eight bits as eight bytes of the mask, whichever end of a word this machine puts first.
+# Maps eight bits to the eight bytes of a mask word, on machines of either byte order.
 _SPREAD = (
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     .view(np.uint64)
     .ravel()
 )
 
-# What `write_legal_actions` works on: by card id, the columns that await the card; then the
-# columns' top cards. All zeros between two calls.
+# The workspace of `write_legal_actions`: for each card id the columns that await the card, then the
+# top card of each column. All zeros between calls.
 _TOPS_AT = NUM_KINDS + 1
 WORK_SIZE = _TOPS_AT + NUM_COLUMNS
 
 
 @inlined
 def _accepting_columns(card_id: int, awaiting: np.ndarray, empty: np.uint64) -> np.uint64:
-    """The columns that accept a card, as bits: those that await it, and the empty ones."""
+    """The set of columns that accept a card: those that await it, and the empty ones."""
     return awaiting[card_id] | (empty if card_id != NO_CARD else _NO_BITS)
 
 
@@ -267,17 +267,17 @@ def _spread(bits: np.uint64, mask_words: np.ndarray, at: int, size: int) -> None
 
 @inlined
 def _is_awaited(card_id: int, cards: np.uint64) -> np.uint64:
-    """Whether a card is among the bits of cards: 0 or 1."""
+    """Whether a card is in a set of cards: 0 or 1."""
     return (cards >> np.uint64(card_id)) & _BIT
 
 
 @inlined
 def write_legal_actions(game: Game, mask_words: np.ndarray, work: np.ndarray) -> int:
-    """Do what ``legal_actions`` does, with memory that is handed in.
+    """Do what ``legal_actions`` does, with a workspace that the caller provides.
 
     Args:
         game: A record of STATE.
-        mask_words: The mask as uint64 (24,), or (14,) where take-backs are not allowed.
+        mask_words: The mask as uint64 (24,), or (14,) if take-backs are not allowed.
         work: uint64 (WORK_SIZE,), all zeros before and after.
     """
     on_foundations = _NO_BITS  # the cards that foundations await
@@ -289,7 +289,7 @@ def write_legal_actions(game: Game, mask_words: np.ndarray, work: np.ndarray) ->
         work[_TOPS_AT + c] = top
         work[awaited(top)] |= _BIT << np.uint64(c)
         empty |= np.uint64(top == NO_CARD) << np.uint64(c)
-    work[NO_CARD] = 0  # what columns under an ace, and empty ones, "await"
+    work[NO_CARD] = 0  # set by empty columns and by columns whose top card is an ace
 
     low = np.uint64(game["stock_size"] > 0)  # the words of actions
     middle = _NO_BITS
@@ -341,7 +341,7 @@ def write_legal_actions(game: Game, mask_words: np.ndarray, work: np.ndarray) ->
 
 @inlined
 def count_bits(word: np.uint64) -> int:
-    """How many bits of a word are set (a form that compilers know as one instruction)."""
+    """How many bits of a word are set (compilers recognize this form as one instruction)."""
     word -= (word >> _BIT) & np.uint64(0x5555555555555555)
     twos = np.uint64(0x3333333333333333)
     word = (word & twos) + ((word >> np.uint64(2)) & twos)
@@ -355,7 +355,7 @@ def legal_actions(game: Game, mask: np.ndarray) -> int:
 
     Args:
         game: A record of STATE.
-        mask: int8 (192,), or (112,) where take-backs are not allowed: 1 where legal, else 0.
+        mask: int8 (192,), or (112,) if take-backs are not allowed: 1 for legal actions, else 0.
     """
     return write_legal_actions(game, mask.view(np.uint64), np.zeros(WORK_SIZE, dtype=np.uint64))
 
@@ -367,7 +367,7 @@ def legal_actions(game: Game, mask: np.ndarray) -> int:
 def play(game: Game, action: int) -> int:
     """Make a legal move and return the change of the score.
 
-    The caller has seen that the move is legal (``refusal`` gives 0).
+    The caller must have checked that the move is legal (``refusal`` returns 0).
 
     Args:
         game: A record of STATE; changed in place.
@@ -419,8 +419,8 @@ def attempt(game: Game, action: int) -> tuple[int, int]:
         action: 0..191.
 
     Returns:
-        Which rule refused the action (an index of REFUSALS; 0 where none did), and the change of
-        the score.
+        Which rule refused the action (an index of REFUSALS; 0 if none did), and the change of the
+        score.
     """
     reason = refusal(game, action)
     if reason != LEGAL:
@@ -448,9 +448,9 @@ def is_won(game: Game) -> bool:
 
 @compiled
 def count_unseen(game: Game, unseen: np.ndarray) -> None:
-    """Write how many copies of each card are in no pile that lies face up.
+    """Write how many copies of each card are not in any face-up pile.
 
-    They are counted from what is seen alone; the order of the stock plays no part.
+    Only the face-up piles are read, never the stock.
 
     Args:
         game: A record of STATE.
@@ -468,10 +468,10 @@ def count_unseen(game: Game, unseen: np.ndarray) -> None:
 
 
 def new_game(deck: np.ndarray) -> np.ndarray:
-    """Return a new game of a deck, as an array of one record: STATE (1,).
+    """Return a new game with a given deck, as an array of one record: STATE (1,).
 
     Args:
-        deck: uint8 (104,), cards 0..51 in the order they are dealt.
+        deck: uint8 (104,), cards 0..51 in the order in which they are dealt.
     """
     states = np.zeros(1, dtype=STATE)
     deal_cards(states[0], deck)
@@ -481,12 +481,12 @@ def new_game(deck: np.ndarray) -> np.ndarray:
 def determinize(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return a copy of games with the unseen cards of each in a new random order.
 
-    What is copied never depends on the hidden order: the unseen cards are counted from the piles
-    that lie face up, sorted, and shuffled. A planner that searches the copy cannot see the stock.
+    The copy never depends on the hidden order: the unseen cards are counted from the face-up piles,
+    sorted, and shuffled. So a planner that searches the copy cannot see the stock.
 
     Args:
         states: STATE (n,) or one record.
-        rng: Where the order is drawn from.
+        rng: The generator that shuffles the cards.
     """
     copies = np.array(states, dtype=STATE, ndmin=1)
     unseen = np.empty(NUM_KINDS, dtype=np.uint8)

@@ -283,7 +283,7 @@ class QuaranteVoleursVecEnv(VecEnv):
         indices: VecEnvIndices = None,
         **method_kwargs: Any,
     ) -> list[Any]:
-        """Call a method (``action_masks``, ``render``, ...) of each environment; return the results."""
+        """Call a method of each environment (``render``, ...); return the results."""
         which = list(self._get_indices(indices))
         if method_name in ("action_masks", "render"):  # all games at once
             results = getattr(self.batch, method_name)(*method_args, **method_kwargs)

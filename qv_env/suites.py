@@ -1,7 +1,7 @@
 """Pools of deals: named suites of held-out deals, ranges and lists.
 
-A suite's content never changes under its name. These are consecutive parts of one fixed sequence of
-different held-out deals (SplitMix64 from a fixed state, each output's upper 34 bits added to 2^34),
+The deals of a suite never change. The suites are consecutive parts of one fixed sequence of
+distinct held-out deals (SplitMix64 from a fixed state, each output's upper 34 bits added to 2^34),
 so they are disjoint and need no file:
 
 ===========  =======  ==========================================
@@ -12,8 +12,9 @@ test-1000      1,000  tables
 test-10000    10,000  tables with narrow intervals
 ===========  =======  ==========================================
 
-The deals of the first two carry what a solver that knows the stock found (``difficulty``), in files
-beside this module. They are cut by it into suites by difficulty, in the order they have there:
+For each deal of the first two suites, a file beside this module records the result of a solver that
+knows the stock (``difficulty``). These results divide them into suites by difficulty, in the same
+order:
 
 =================================  ========================================================
 name                               deals of ``dev-200``, of ``test-1000``
@@ -43,7 +44,7 @@ from qv_env.deals import HELD_OUT_FROM, NUM_DEALS, deal_code, deal_number, pick,
 
 _PARTS = {"dev-200": 200, "test-1000": 1_000, "test-10000": 10_000}  # of the fixed sequence
 
-LABELLED = {"dev": "dev-200", "test": "test-1000"}  # their deals carry what the solver found
+LABELLED = {"dev": "dev-200", "test": "test-1000"}  # the suites with the solver's results
 _CUT_SIZES = {
     "dev-easy": 90,
     "dev-hard": 32,
@@ -60,7 +61,7 @@ Deals: TypeAlias = "str | Sequence[int | str] | None"
 
 
 def _held_out_sequence(length: int) -> list[int]:
-    """The first deals of the fixed sequence that the suites are cut from."""
+    """Return the first deals of the fixed sequence, of which the suites are parts."""
     state, deals = np.uint64(_SEQUENCE_STATE), dict[int, None]()
     while len(deals) < length:
         state, x = (np.uint64(word) for word in split_mix(state))
@@ -87,7 +88,7 @@ def suite(name: str) -> np.ndarray:
     """Return the deal numbers of a suite: int64 (size,), in the suite's order, read-only.
 
     Raises:
-        ValueError: There is no such suite; the message lists those there are.
+        ValueError: There is no such suite; the message lists the suites.
     """
     if name not in SUITE_SIZES:
         raise ValueError(f"no suite {name!r}; there are {', '.join(SUITE_SIZES)}")
@@ -125,7 +126,7 @@ def deal_pool(deals: Deals) -> DealPool:
             numbers lo to hi - 1, or a list of codes or numbers.
 
     Raises:
-        ValueError: It is none of these, or empty; the message says what is wrong and where.
+        ValueError: The value is none of these, or empty; the message says what is wrong and where.
     """
     if deals is None:
         return DealPool(0, HELD_OUT_FROM, _NO_NUMBERS)
@@ -155,7 +156,7 @@ def deal_of_seed(seed: int, deals: Deals = None) -> int:
 
     Raises:
         ValueError: There is no such pool.
-        gymnasium.error.Error: It is no such seed.
+        gymnasium.error.Error: The seed is not a non-negative integer.
     """
     generator, _ = seeding.np_random(seed)
     return deal_pool(deals).draw(generator.bit_generator)
@@ -178,8 +179,8 @@ def _range(text: str) -> DealPool:
 
 # --------------------------------------------------------------------------------- difficulty
 
-# A deal that the solver won with so many attempts is easy: a look at the first positions that can
-# be reached, and one narrow beam.
+# A deal that the solver won within this many attempts is easy: a search of the first
+# reachable positions, and one narrow beam.
 EASY_ATTEMPTS = 2
 VERDICTS = ("won", "lost", "given up")
 _FIELDS = ("code", "verdict", "attempts", "positions", "score", "cards", "actions")
@@ -187,18 +188,18 @@ _FIELDS = ("code", "verdict", "attempts", "positions", "score", "cards", "action
 
 @dataclass(frozen=True)
 class DealRecord:
-    """What the solver, which knows the stock, found about a deal.
+    """The result of the solver, which knows the stock, for one deal.
 
     Attributes:
         deal: The deal's number.
-        verdict: ``"won"``; ``"lost"``: proven to be so, take-backs included; or ``"given up"``:
-            not solved within the effort that the data file states, nothing is known.
+        verdict: ``"won"``; ``"lost"``: proven to be lost, even with take-backs; or ``"given up"``:
+            not solved within the effort that the data file states, so nothing is known.
         attempts: How many attempts the solver made: a measure of difficulty.
-        positions: How many positions it looked at.
-        score: The score that ``actions`` lead to, 0..1360.
-        cards: The cards on the foundations then, 0..104.
-        actions: The winning game's actions; where the deal was not won, those that lead to the
-            most cards on the foundations that was found.
+        positions: How many positions the solver examined.
+        score: The score after ``actions``, 0..1360.
+        cards: The number of cards on the foundations after ``actions``, 0..104.
+        actions: The actions of the winning game; if the deal was not won, the actions that put the
+            most cards on the foundations, of those found.
     """
 
     deal: int
@@ -211,17 +212,17 @@ class DealRecord:
 
     @property
     def level(self) -> str:
-        """``"easy"``, ``"hard"`` or ``"unsolved"``: the suites by difficulty are cut by it."""
+        """``"easy"``, ``"hard"`` or ``"unsolved"``: the suite by difficulty of the deal."""
         if self.verdict != "won":
             return "unsolved"
         return "easy" if self.attempts <= EASY_ATTEMPTS else "hard"
 
 
 def difficulty(name: str) -> tuple[DealRecord, ...]:
-    """Return what the solver found about each deal of a suite, in the suite's order.
+    """Return the solver's result for each deal of a suite, in the suite's order.
 
     Raises:
-        ValueError: There are no such data; the message lists the suites that have them.
+        ValueError: There are no results for the suite; the message lists the suites with results.
     """
     if name in LABELLED.values():
         return _records(name)
@@ -239,7 +240,7 @@ def _records(name: str) -> tuple[DealRecord, ...]:
 
 
 def records_text(records: Iterable[DealRecord], note: str) -> str:
-    """Return the data file of records: CSV with a heading, below a line ``# note``."""
+    """Return the content of a data file: a line ``# note``, then CSV with a header row."""
     lines = [f"# {note}", ",".join(_FIELDS)]
     for record in records:
         actions = base64.b64encode(bytes(record.actions)).decode("ascii")
@@ -249,10 +250,10 @@ def records_text(records: Iterable[DealRecord], note: str) -> str:
 
 
 def parse_records(text: str) -> list[DealRecord]:
-    """Read what ``records_text`` wrote.
+    """Parse the text that ``records_text`` returns.
 
     Raises:
-        ValueError: It is no such text; the message names the line.
+        ValueError: The text is not valid; the message names the line.
     """
     records = []
     for number, row in enumerate(csv.reader(text.splitlines()), start=1):

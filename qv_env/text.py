@@ -1,4 +1,4 @@
-"""Boards as text: one form for people to look at, one that is read back."""
+"""Boards as text: one form for people, and one that can be parsed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PLAIN = "\x1b[0m"
 
 
 def _symbol(card_id: int, color: bool) -> str:
-    """A card for people: ``10♥``, three wide, red suits in red where colours are wanted."""
+    """A card for people: ``10♥``, three characters wide; red suits in red if ``color`` is set."""
     if card_id == NO_CARD:
         return "   "
     suit, rank = divmod(int(card_id) - 1, NUM_RANKS)
@@ -45,15 +45,15 @@ def _symbol(card_id: int, color: bool) -> str:
 
 
 def board_text(game: Game, deal: str = "", color: bool = False) -> str:
-    """Return a board that a person reads at a glance.
+    """Return a board that a person can read at a glance.
 
-    Foundations stand left to right as the rules fix their suits; columns and foundations carry
-    the numbers that action names use. The stock is shown as a count only.
+    Foundations are in the order of the rules; columns and foundations have the numbers that action
+    names use. Of the stock only the size is shown.
 
     Args:
         game: A record of ``qv_env.rules.STATE``.
         deal: The deal's code, for the first line.
-        color: Whether red suits are printed in red, by terminal escapes.
+        color: Whether red suits are printed in red, with terminal escapes.
     """
     foundations = []
     for f, height in enumerate(game["foundations"]):
@@ -79,11 +79,11 @@ def board_text(game: Game, deal: str = "", color: bool = False) -> str:
 
 
 def state_text(game: Game, show_stock: bool = False) -> str:
-    """Return a game as plain lines that ``parse_state`` reads back.
+    """Return a game as plain lines that ``parse_state`` can read.
 
     Args:
         game: A record of ``qv_env.rules.STATE``.
-        show_stock: Whether the stock's hidden order is written (next card first), or only its size.
+        show_stock: Whether to write the stock's hidden order (next card first), or only its size.
     """
     waste = game["waste"][: game["waste_size"]].astype(int) - 1
     stock = game["stock"][: game["stock_size"]].astype(int)[::-1] - 1
@@ -103,12 +103,12 @@ def state_text(game: Game, show_stock: bool = False) -> str:
 def parse_state(text: str) -> np.ndarray:
     """Return the game that a text describes: STATE (1,).
 
-    The text is what ``state_text`` writes, or only ten lines of cards: the columns of a fresh
-    game, bottom card first. Where the stock is "unseen", its order is left open: ``determinize``
-    the game before anything is drawn from it.
+    The text is what ``state_text`` writes, or just ten lines of cards: the columns of a new game,
+    bottom card first. If the stock is "unseen", its order is unknown: ``determinize`` the game
+    before drawing from it.
 
     Raises:
-        ValueError: The text is no such board, or no game can stand like that; the message names
+        ValueError: The text is not such a board, or the position is impossible; the message names
             the line or the card.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -185,7 +185,7 @@ def _count(text: str) -> int:
 
 
 def _check_state(game: Game) -> None:
-    """Refuse a board on which the 104 cards are not all there once."""
+    """Raise a ValueError unless the board holds each of the 104 cards exactly once."""
     counts = np.zeros(NUM_KINDS + 1, dtype=int)
     np.add.at(counts, game["columns"].ravel(), 1)
     np.add.at(counts, game["waste"], 1)

@@ -1,4 +1,4 @@
-"""What the single environment and the batch share: their variants, and what they are asked for."""
+"""What the single environment and the batch share: their variants, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Observation = np.ndarray | dict[str, np.ndarray]
 
 
 class Variant:
-    """The keywords that say which variant of the environment this is, checked.
+    """A variant of the environment: its keywords, checked, and what follows from them.
 
     Args:
         observation: ``"cards"`` or ``"onehot"``.
-        memory: Whether the observation holds the whole waste and the counts of unseen cards.
-        stock_visible: Whether the observation holds the stock's order.
+        memory: Whether the observation contains the whole waste and the counts of unseen cards.
+        stock_visible: Whether the observation contains the stock's order.
         take_back: Whether foundation cards may be taken back.
         deals: The pool of deals (see ``qv_env.suites.deal_pool``).
 
     Raises:
-        ValueError: One of them has a value that it cannot have; the message names it.
+        ValueError: A keyword has an invalid value; the message names it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Variant:
 
 
 def checked_render_mode(render_mode: str | None) -> str | None:
-    """Return the render mode, or raise a ValueError where there is no such mode."""
+    """Return the render mode, or raise a ValueError if there is no such mode."""
     if render_mode is not None and render_mode not in RENDER_MODES:
         raise ValueError(f"render_mode is None or one of {RENDER_MODES}, not {render_mode!r}")
     return render_mode
@@ -59,13 +59,14 @@ def chosen_deal(options: dict[str, Any] | None) -> tuple[int, np.ndarray] | None
     """Return the number (-1 for an explicit deck) and the deck that reset options ask for.
 
     Args:
-        options: ``{"deal": code_or_number}``, ``{"deck": [...]}``, or nothing of these.
+        options: ``{"deal": code_or_number}``, ``{"deck": [...]}``, ``{}`` or None.
 
     Returns:
-        The deal's number and its deck, uint8 (104,); None where the options leave it open.
+        The deal's number and its deck, uint8 (104,); None if the options name neither.
 
     Raises:
-        ValueError: Deal, deck or option is not one that there is; the message says why.
+        ValueError: The deal or the deck is not valid, or an option is unknown; the message says
+            why.
     """
     if options is None:
         return None
@@ -85,13 +86,13 @@ def chosen_deal(options: dict[str, Any] | None) -> tuple[int, np.ndarray] | None
 
 
 def writable(value: Any) -> Any:
-    """Return a value with copies in place of the arrays that cannot be written to.
+    """Return a value in which read-only arrays are replaced by copies.
 
-    Unpickling without copies (protocol 5 with buffers, as Ray does it) gives such arrays.
+    Unpickling without copying (protocol 5 with out-of-band buffers, as in Ray) yields such arrays.
 
     Args:
-        value: An array; a tuple (or named tuple) or dict whose values are looked into; or anything
-            else, which is returned as it is.
+        value: An array; a tuple (or named tuple) or dict, whose values are treated likewise; or
+            anything else, which is returned unchanged.
     """
     if isinstance(value, np.ndarray):
         return value if value.flags.writeable else value.copy()
