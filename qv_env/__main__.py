@@ -1,4 +1,4 @@
-"""``python -m qv_env``: look at deals, play them, show playthroughs, export them, verify them."""
+"""``python -m qv_env``: show and play deals; show, export and verify playthroughs."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from qv_env.text import board_text, state_text
 PROGRAM = "python -m qv_env"
 
 _MAX_SPEED = 1000.0
-_MOST_STEPS = 10**9  # of a playthrough; those that can be read have fewer
+_MOST_STEPS = 10**9  # more than any playthrough that can be read
 _MOST_PORT = 65_535
 
 
 # Commands that need the extra "evaluation".
 _EVALUATION = {
-    "benchmark": "let players play the same deals: rows, intervals, a table and a plot",
-    "check-player": "check that a player of yours keeps the protocol",
-    "compare": "compare results deal by deal, also with the published ones",
+    "benchmark": "play the same deals with several players: rows, intervals, a table and a plot",
+    "check-player": "check that your own player follows the protocol",
+    "compare": "compare results deal by deal, including published ones",
 }
 
 
@@ -76,7 +76,9 @@ def parser() -> Parser:
         "--seed", metavar="S", type=command_line.seed, help="the deal that reset(seed=S) gives"
     )
     which.add_argument("--random", action="store_true", help="any deal of the training half")
-    deal.add_argument("--text", action="store_true", help="the board as text that is read back")
+    deal.add_argument(
+        "--text", action="store_true", help="print the board in a form that can be parsed"
+    )
     deal.add_argument("--stock", action="store_true", help="show the order of the stock, too")
     deal.set_defaults(run=_deal)
 
@@ -84,16 +86,16 @@ def parser() -> Parser:
         "play",
         help="play, on a page in the browser",
         description=(
-            "Serve a page to play on; it is reached from this machine, by the address that is"
-            " printed and that nobody else knows. The game on the table is"
-            " stored and goes on where it was; finished and abandoned ones are kept as"
+            "Serve a page to play on, for this machine only, at the printed address, which holds"
+            " a token that nobody else knows. The current game is"
+            " stored and can be continued later; finished and abandoned games are kept as"
             " playthroughs. With --terminal, play here by typed commands instead."
         ),
     )
     table.add_argument(
         "--deal",
         metavar="CODE|NUMBER",
-        help="such as FT1-N-AAAAAAV or 21; default: what lies on the table, or a random deal",
+        help="such as FT1-N-AAAAAAV or 21; default: the game on the table, or a random deal",
     )
     table.add_argument(
         "--store",
@@ -106,7 +108,7 @@ def parser() -> Parser:
         "--port",
         metavar="N",
         type=command_line.integer(0, _MOST_PORT),
-        help="where the page is served; 0 for any free port (default 8104)",
+        help="the port of the page; 0 for any free port (default 8104)",
     )
     table.add_argument("--no-browser", action="store_true", help="only print the page's address")
     table.add_argument("--terminal", action="store_true", help="play here, by typed commands")
@@ -114,12 +116,12 @@ def parser() -> Parser:
 
     show = commands.add_parser(
         "show",
-        help="go through a playthrough",
+        help="step through a playthrough",
         description=(
-            "Go through a playthrough. On a terminal: right, space or n for the next step, left or"
-            " p for the one before, down and up for ten steps, Home and End, a for automatic play"
-            " (+ and - change its speed), digits and Enter or g to jump, q to quit. Elsewhere, the"
-            " first board, the moves and the final board are printed."
+            "Step through a playthrough. On a terminal: right, space or n for the next step, left"
+            " or p for the previous one, down and up for ten steps, Home and End, a for automatic"
+            " play (+ and - change its speed), digits and Enter or g to jump, q to quit. Elsewhere,"
+            " the first board, the moves and the final board are printed."
         ),
     )
     show.add_argument("file", metavar="FILE", type=command_line.path, help="a playthrough file")
@@ -143,11 +145,11 @@ def parser() -> Parser:
 
     out = commands.add_parser(
         "export",
-        help="make a page, a picture, an animation or a film of a playthrough",
+        help="export a playthrough as a page, a picture, an animation or a film",
         description=(
-            "Make something to look at of a playthrough: a page that plays it and needs no other"
-            " file and no network (.html), a picture of one step (.png), an animation (.gif, .webp)"
-            " or a film (.mp4). Pictures need Pillow, films imageio-ffmpeg as well."
+            "Export a playthrough as a page that replays it and needs no other file and no network"
+            " (.html), a picture of one step (.png), an animation (.gif, .webp) or a film (.mp4)."
+            " Pictures need Pillow, films imageio-ffmpeg as well."
         ),
     )
     out.add_argument("file", metavar="FILE", type=command_line.path, help="a playthrough file")
@@ -156,13 +158,13 @@ def parser() -> Parser:
         metavar="FILE",
         type=command_line.path,
         required=True,
-        help=f"the file to write; its ending ({', '.join(FORMATS)}) says what it becomes",
+        help=f"the file to write; its ending ({', '.join(FORMATS)}) determines the format",
     )
     out.add_argument(
         "--step",
         metavar="N",
         type=command_line.integer(0, _MOST_STEPS),
-        help=".png: which step (default: the last); .html: where it begins",
+        help=".png: which step (default: the last); .html: the first step shown",
     )
     out.add_argument(
         "--compare",
@@ -175,7 +177,7 @@ def parser() -> Parser:
         metavar="STEPS_PER_S",
         type=command_line.number(0, _MAX_SPEED, above=True),
         default=STEPS_PER_SECOND,
-        help=f"how fast it plays (default {STEPS_PER_SECOND:g})",
+        help=f"playback speed (default {STEPS_PER_SECOND:g})",
     )
     out.add_argument(
         "--scale",
@@ -188,14 +190,14 @@ def parser() -> Parser:
     check = commands.add_parser(
         "check",
         help="verify playthroughs",
-        description="Verify playthroughs by replaying them, a line each; status 1 if one is bad.",
+        description="Verify playthroughs by replaying them, one line each; status 1 if one is bad.",
     )
     check.add_argument(
         "files", metavar="FILE", type=command_line.path, nargs="+", help="playthrough files"
     )
     check.set_defaults(run=_check)
 
-    for name, text in _EVALUATION.items():  # whose arguments their own parsers read
+    for name, text in _EVALUATION.items():  # their own parsers read their arguments
         commands.add_parser(name, help=text, add_help=False)
     return top
 
@@ -255,10 +257,10 @@ def _play(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _typed_lines(out: TextIO) -> Iterator[str]:
-    """What is typed, to the end of the input or Ctrl-C; either way the game is kept."""
+    """Yield typed lines until the end of the input or Ctrl-C; the game is kept in either case."""
     reconfigure = getattr(sys.stdin, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors="backslashreplace")  # a mistyped byte is no reason to lose a game
+        reconfigure(errors="backslashreplace")  # an invalid byte must not end the game
     try:
         yield from sys.stdin or ()
     except KeyboardInterrupt:
@@ -286,7 +288,7 @@ def _show(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _watched(show: Callable[[], None]) -> int:
-    """Show something until it ends or Ctrl-C, which is a way to leave it, and nothing to tell."""
+    """Show something until it ends or Ctrl-C, which ends it without a message."""
     try:
         show()
     except KeyboardInterrupt:
@@ -350,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command line; None for the process's own.
 
     Returns:
-        The exit status: 0, 1 (``check`` found a bad file), or as ``qv_env.command_line.run`` says.
+        The exit status: 0, 1 (``check`` found a bad file), or that of ``qv_env.command_line.run``.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     missing = (DependencyNotInstalled,)

@@ -1,10 +1,10 @@
-"""The way into a program and the way out of it: arguments, errors, exit statuses.
+"""Command lines of programs: arguments, errors, exit statuses.
 
-Every program of the package, and of a checkout's ``agents`` and ``benchmarks``, is a ``Parser`` and
-a body, put together by ``run``. The causes listed there (wrong arguments, bad input, an interrupt,
-a full disk and so on) end a program with one line on stderr and a status other than 0. Any other
-exception is a fault of the program and ends it with a traceback. Where the line is not enough, the
-environment variable ``QV_ENV_TRACEBACK=1`` adds the traceback to it.
+Every program of the package, and of a checkout's ``agents`` and ``benchmarks``, consists of a
+``Parser`` and a body, which ``run`` combines. The causes listed in ``guarded`` (wrong arguments,
+bad input, an interrupt, a full disk and so on) end a program with one line on stderr and a status
+other than 0. Any other exception is a bug and ends the program with a traceback. With the
+environment variable ``QV_ENV_TRACEBACK=1``, the traceback is printed in the former cases as well.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from typing import Any, NoReturn
 
 from qv_env.cards import SUIT_LETTERS, SUIT_SYMBOLS
 
-BAD_INPUT = 2  # exit status: what was asked for cannot be done
-SIGNALLED = 128  # what shells add a signal's number to
-MOST_SEEDS = 1 << 63  # seeds are below: what readers of JSON take as an integer
-MOST_STEPS = 1_000_000  # of a step limit
+BAD_INPUT = 2  # exit status: the request cannot be carried out
+SIGNALLED = 128  # exit status of a signal: this plus its number, as in shells
+MOST_SEEDS = 1 << 63  # seeds are smaller, so that JSON readers take them as integers
+MOST_STEPS = 1_000_000  # the largest step limit
 MOST_WORKERS = 1_024
-_SIGPIPE = 13  # not every system has it
-_LONGEST = 600  # characters of a line that says what is wrong
+_SIGPIPE = 13  # not every system defines it
+_LONGEST = 600  # maximum length of an error line, in characters
 _TRACEBACK = "QV_ENV_TRACEBACK"
 
 
@@ -42,12 +42,12 @@ _TRACEBACK = "QV_ENV_TRACEBACK"
 
 
 def printable(text: str) -> str:
-    """Return a text without what would steer the terminal: control characters are escaped."""
+    """Return a text that is safe to print on a terminal: control characters are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:
-    """Return a text of which the middle is left out where it has more than ``most`` characters."""
+    """Return a text, with its middle left out if it has more than ``most`` characters."""
     if len(text) <= most:
         return text
     kept = most // 2
@@ -60,9 +60,9 @@ def one_line(text: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return what an exception says, on one line; an error of the system begins with its file."""
+    """Return an exception's message on one line; that of an OSError begins with its file."""
     if isinstance(error, OSError) and error.strerror is not None:
-        # Of a file that could not be moved to its name, the name is what people know.
+        # If renaming a temporary file failed, the user knows the final name.
         place = error.filename if error.filename2 is None else error.filename2
         if place is None:
             return one_line(error.strerror)
@@ -87,7 +87,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Keeps the paragraphs of a description apart, and leaves indented ones as they are."""
+    """Keeps the paragraphs of a description separate, and indented ones unchanged."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = text.replace("``", "`").strip("\n").split("\n\n")
@@ -103,14 +103,14 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, but a usage error is one line, shortened and escaped, and the status 2.
+    """An argparse parser that reports a usage error in one escaped line, with exit status 2.
 
     Args:
         prog: The program, as people start it: ``python -m NAME``.
-        description: For ``--help``; a docstring will do. Its paragraphs are filled, except
-            indented ones.
-        intermixed: Whether options may stand between positional arguments (a parser with commands
-            cannot have that).
+        description: The text for ``--help``, such as a docstring. Its paragraphs are wrapped,
+            except indented ones.
+        intermixed: Whether options are allowed between positional arguments (not supported for a
+            parser with commands).
         options: Further keywords of ``argparse.ArgumentParser``.
     """
 
@@ -130,25 +130,25 @@ class Parser(argparse.ArgumentParser):
         """Return the parsed arguments.
 
         Raises:
-            SystemExit: With status 2, after a line on stderr, where they are wrong; with status 0
-                after ``--help``.
+            SystemExit: With status 2, after a line on stderr, if the arguments are wrong; with
+                status 0 after ``--help``.
         """
         parse = self.parse_intermixed_args if self.intermixed else self.parse_args
         return parse(list(arguments))
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line, without the usage, and exit with status 2."""
+        """Report an error in one line, without the usage, and exit with status 2."""
         self.exit(BAD_INPUT, f"{self.prog}: {one_line(message)} (--help lists what there is)\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if file is sys.stderr or file is None:
             super()._print_message(message, file)
-        elif message:  # argparse would keep silent about a stdout that is full
+        elif message:  # argparse itself would ignore errors of stdout, such as a full disk
             file.write(message)
 
 
 def integer(low: int, high: int) -> Callable[[str], int]:
-    """Return an argument's type: an integer in ``low..high``, in decimal digits."""
+    """Return the type of an argument: an integer in ``low..high``, in decimal digits."""
 
     def convert(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,30}", text):
@@ -164,12 +164,12 @@ def integer(low: int, high: int) -> Callable[[str], int]:
 
 
 def number(low: float, high: float, *, above: bool = False) -> Callable[[str], float]:
-    """Return an argument's type: a number in ``low..high``.
+    """Return the type of an argument: a number in ``low..high``.
 
     Args:
-        low: The least value.
+        low: The smallest value.
         high: The largest value.
-        above: Whether ``low`` itself is refused.
+        above: Whether ``low`` itself is excluded.
     """
     limits = f"above {low:g}, at most {high:g}" if above else f"in {low:g}..{high:g}"
 
@@ -177,7 +177,7 @@ def number(low: float, high: float, *, above: bool = False) -> Callable[[str], f
         value = math.nan
         with contextlib.suppress(ValueError):
             value = float(text)
-        if not low <= value <= high or (above and value == low):  # NaN is not, either
+        if not low <= value <= high or (above and value == low):  # true for NaN as well
             raise argparse.ArgumentTypeError(f"{text!r} is not a number {limits}")
         return value
 
@@ -185,12 +185,12 @@ def number(low: float, high: float, *, above: bool = False) -> Callable[[str], f
 
 
 def seed(text: str) -> int:
-    """Convert a seed, an argument's type: an integer in 0..2^63 - 1."""
+    """Convert an argument to a seed: an integer in 0..2^63 - 1."""
     return integer(0, MOST_SEEDS - 1)(text)
 
 
 def path(text: str) -> Path:
-    """Convert a path, an argument's type; an empty one and one with a NUL are refused."""
+    """Convert an argument to a path; an empty path and one with a NUL are refused."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError(f"{text!r} is not a path")
     return Path(text)
@@ -209,11 +209,11 @@ def add_workers(
     """Add ``--workers N``, the option of all programs that do their work in parallel.
 
     Args:
-        parser: The program's.
-        default: How many work where nothing is said.
-        text: The help.
-        least: The least that is taken; where 0 is, it means the process itself.
-        old: An earlier name of the option, which is taken as well and not listed.
+        parser: The program's parser.
+        default: The default number of workers.
+        text: The help text.
+        least: The smallest number accepted; 0 means that the process itself does the work.
+        old: An earlier name of the option, which is still accepted but not listed.
     """
     kind = integer(least, MOST_WORKERS)
     parser.add_argument("--workers", metavar="N", type=kind, default=default, help=text)
@@ -221,17 +221,17 @@ def add_workers(
         parser.add_argument(old, dest="workers", type=kind, default=default, help=argparse.SUPPRESS)
 
 
-# ---------------------------------------------------------------------------- places to write
+# --------------------------------------------------------------------------- checks of outputs
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
-    """See that a file can be written, before there is work that would be lost; change nothing.
+    """Check that a file can be written, before there is work that would be lost; change nothing.
 
     Args:
-        path: The file; it may exist, its folder has to.
+        path: The file, which may exist; its folder must exist.
 
     Raises:
-        OSError: It cannot be written; the error names it.
+        OSError: The file cannot be written; the error names it.
     """
     with _named(path):
         real = os.path.realpath(path)
@@ -243,10 +243,10 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
-    """See that a folder can be written to, or can be made where it is missing; change nothing.
+    """Check that a folder can be written to, or created if it is missing; change nothing.
 
     Raises:
-        OSError: It cannot; the error names it.
+        OSError: It cannot; the error names the folder.
     """
     with _named(path):
         place = Path(os.path.realpath(path))
@@ -264,24 +264,24 @@ def _try(folder: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let errors of the system name a path, whichever file they were about."""
+    """Make every OSError of the block name a path, whichever file it was about."""
     try:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
-# --------------------------------------------------------------------------------- the way out
+# -------------------------------------------------------------------------- running a program
 
 
 class Stopped(Exception):
-    """A program was stopped by a signal and says how to go on.
+    """A signal stopped a program, which tells how to resume its work.
 
     Args:
-        message: What happened; it is told on a line.
+        message: What happened; printed on a line.
         signal_number: The signal; the exit status is 128 more.
-        command: A command that goes on; it gets a line of its own and is not shortened.
-        before: What stands before the command.
+        command: A command that resumes the work; printed on a line of its own, not shortened.
+        before: The text before the command.
     """
 
     def __init__(
@@ -311,15 +311,15 @@ def run(
     errors: tuple[type[Exception], ...] = (),
     interrupted: str = "",
 ) -> int:
-    """Run a program: parse its arguments, call its body, and end it as ``guarded`` says.
+    """Run a program: parse its arguments, call its body, and handle errors as ``guarded`` does.
 
     Args:
-        parser: The program's.
-        body: Takes the parsed arguments and returns the exit status. They have one more
-            attribute, ``typed``: the whole command as one types it, quoted for a shell.
+        parser: The program's parser.
+        body: Takes the parsed arguments and returns the exit status. The arguments have one more
+            attribute, ``typed``: the whole command, quoted for a shell.
         arguments: The command line; None for the process's own.
         errors: As in ``guarded``.
-        interrupted: Likewise.
+        interrupted: As in ``guarded``.
 
     Returns:
         The exit status.
@@ -340,29 +340,29 @@ def guarded(
     errors: tuple[type[Exception], ...] = (),
     interrupted: str = "",
 ) -> int:
-    """Do a program's work, and end it in the same way whatever happens.
+    """Do a program's work, and turn errors and interrupts into messages and exit statuses.
 
     ============================  ==========  =====================================================
-    what happens                  status      what is told on stderr
+    cause                         status      output on stderr
     ============================  ==========  =====================================================
     wrong arguments               2           a line
-    ``ValueError``, ``OSError``   2           a line; of ``OSError``, the file and the system's text
-    no memory is left             2           a line
+    ``ValueError``, ``OSError``   2           a line; for an ``OSError``, file and system message
+    out of memory                 2           a line
     one of ``errors``             2           a line
-    stdout is full                2           a line
+    stdout cannot be written      2           a line
     Ctrl-C                        130         a line
     ``Stopped``                   128 + its   a line, and its command on another
-    stdout's reader has left      141         nothing, as with other programs
+    stdout's reader is gone       141         nothing, as with other programs
     ============================  ==========  =====================================================
 
     Args:
-        program: What people call it, at the beginning of each line.
+        program: The program's name, at the beginning of each line.
         work: Returns the exit status.
-        errors: Further exceptions whose text tells what is wrong with the input.
-        interrupted: What to add to "interrupted" after Ctrl-C: what is kept, how to go on.
+        errors: Further exceptions whose message explains what is wrong with the input.
+        interrupted: Added to "interrupted" after Ctrl-C: what is kept, how to resume.
 
     Returns:
-        The exit status; that of ``SystemExit``, too, which ``--help`` raises.
+        The exit status, including that of ``SystemExit``, which ``--help`` raises.
     """
     _prepare_output()
     try:
@@ -383,18 +383,18 @@ def guarded(
             line += f"\n{error.before}{printable(error.command)}"
     except Exception as error:
         if not isinstance(error, (ValueError, OSError, *errors)) and not _is_out_of_memory(error):
-            raise  # a fault of the program
+            raise  # a bug
         status, line = BAD_INPUT, error_text(error)
         if os.environ.get(_TRACEBACK):
             traceback.print_exc()
-    _empty_output()  # or the exit would try once more, and tell that it failed
+    _empty_output()  # otherwise Python would try again at exit and report the failure
     if line:
         _say(f"{program}: {line}")
     return status
 
 
 class _Output(io.FileIO):
-    """Stdout, whose errors say that they are of stdout."""
+    """Stdout, whose errors name it as ``standard output``."""
 
     def write(self, data: Any) -> int:
         try:
@@ -404,7 +404,7 @@ class _Output(io.FileIO):
 
 
 def _prepare_output() -> None:
-    """Let stdout take every text, whatever its encoding, and name itself in its errors."""
+    """Make stdout accept every text, whatever its encoding, and name itself in its errors."""
     out = sys.stdout
     if out is None:  # started with stdout closed
         sys.stdout = io.StringIO()
@@ -428,7 +428,7 @@ def _prepare_output() -> None:
 
 
 def _empty_output() -> None:
-    """Write what is buffered for stdout; where it takes no more, let the rest go nowhere."""
+    """Flush stdout; if it cannot be written, discard what is left."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
@@ -439,7 +439,7 @@ def _empty_output() -> None:
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
-    """Suits as letters, and ``?`` for the rest, where the terminal's encoding lacks the signs."""
+    """Replace suit symbols that an encoding lacks with letters, other characters with ``?``."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     letters = dict(zip(SUIT_SYMBOLS, SUIT_LETTERS, strict=True))

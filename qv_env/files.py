@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written beside their place, then moved into it."""
+"""Atomic file writes: a file is written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 try:
     import fcntl
-except ImportError:  # not a POSIX system: folders are not held
+except ImportError:  # not a POSIX system: folders are not locked
     fcntl = None  # type: ignore[assignment]
 
 KEPT_FOLDER = "playthroughs"  # in a store: people's finished and abandoned games
@@ -25,7 +25,10 @@ _TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 
 def default_store() -> Path:
-    """Return the folder of people's games: ``~/.local/share/quarante-voleurs``, or as XDG says."""
+    """Return the folder of people's games: ``quarante-voleurs`` in ``$XDG_DATA_HOME``.
+
+    Without that variable it is in ``~/.local/share``.
+    """
     base = os.environ.get("XDG_DATA_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
     return root / "quarante-voleurs"
@@ -33,18 +36,18 @@ def default_store() -> Path:
 
 @contextmanager
 def temporary_file(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty file of a passing name; at the end it is removed, if it is still there.
+    """Create an empty temporary file; on exit it is removed, if it still exists.
 
-    The name is hidden, ends in ``.tmp`` and is shorter than most: no lister takes the file for one
-    of a folder's own, and it fits wherever they do. The file is locked as long as the block runs,
-    so that :func:`qv_env.folders.sweep` knows the ones that a killed process left. (Systems
-    without POSIX locks have no such lock.)
+    Its name is hidden, short and ends in ``.tmp``, so that listings of the folder leave it out and
+    it does not exceed a limit on the length of names. The file is locked while the block runs, so
+    that :func:`qv_env.folders.sweep` can recognize files that a killed process left. (On systems
+    without POSIX locks it is not locked.)
 
     Args:
-        folder: Where the file lies.
+        folder: The folder of the file.
 
     Raises:
-        OSError: No file can be made there.
+        OSError: No file can be created there.
     """
     path, descriptor = _new_temporary(Path(folder))
     try:
@@ -56,40 +59,39 @@ def temporary_file(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _new_temporary(folder: Path) -> tuple[Path, int | None]:
-    """A new temporary file, and the descriptor that has it locked, where the system can."""
+    """Create a temporary file; return its path and the descriptor that locks it, if supported."""
     while True:
         path = folder / f".{secrets.token_hex(8)}.tmp"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         if fcntl is None:
-            os.close(descriptor)  # there, open files can be neither moved nor removed
+            os.close(descriptor)  # such systems can neither move nor remove an open file
             return path, None
         with contextlib.suppress(OSError):  # not every file system has locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return path, descriptor
-        os.close(descriptor)  # it was swept away before it was locked
+        os.close(descriptor)  # another process removed the file before it was locked
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a file's name is one that :func:`temporary_file` gives."""
+    """Return whether a name has the form that :func:`temporary_file` uses."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path; what was written there takes the file's place when all went well.
+    """Replace a file atomically with what the block writes to a temporary path.
 
-    Whoever reads the file sees the old content or the new, never a part: the new content reaches
-    the disk before the name is moved to it. When the block raises (Ctrl-C included), the old file
-    stays and the temporary one goes. A symbolic link stays as well: the file that it leads to is
-    replaced.
+    Readers see the old content or the new, never a part of it: the new content is synced to disk
+    before the file is renamed. If the block raises (Ctrl-C included), the old file remains and the
+    temporary one is removed. A symbolic link remains as well: its target is replaced.
 
     Args:
-        path: The file to write. Its folder exists.
+        path: The file to write, in an existing folder.
 
     Yields:
-        An empty file in the same folder, for the block to fill. Its name says nothing of the
-        format: a writer that goes by names has to be told.
+        The path of an empty file in the same folder, for the block to fill. Its suffix is ``.tmp``,
+        so a library that infers the format from the suffix has to be told the format.
 
     Raises:
         OSError: The file cannot be written; the error names it, not the temporary one.
@@ -101,7 +103,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             yield temporary
             with open(temporary, "rb+") as file:
                 said = os.fstat(file.fileno())
-                if not said.st_size and not said.st_mtime_ns:  # as it was made
+                if not said.st_size and not said.st_mtime_ns:  # unchanged since its creation
                     raise FileNotFoundError(errno.ENOENT, "nothing was written")
                 os.fsync(file.fileno())
             os.replace(temporary, place)
@@ -110,10 +112,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let errors of the system name a file, where they name none or a temporary one.
+    """Make an OSError name a file, if it names none or a temporary one.
 
     Args:
-        path: What they name then. (A write to a full disk names nothing by itself.)
+        path: The file to name. (The error of a write to a full disk names no file.)
     """
     try:
         yield
@@ -126,24 +128,24 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _followed(path: str | os.PathLike[str]) -> Path:
-    """The file that a path leads to, which need not exist."""
+    """Return the target of a path after following symbolic links; it need not exist."""
     place = os.path.realpath(path)
-    if os.path.islink(place):  # it leads round in a circle
+    if os.path.islink(place):  # the links form a cycle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     return Path(place)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """See that a file can be written, before work is spent on what it is to hold.
+    """Check that a file can be written, before work is spent on its content.
 
-    Nothing is changed; a disk that is full by then is found out then.
+    Nothing is changed. A disk that becomes full later is not foreseen.
 
     Args:
         path: The file, which may exist.
 
     Raises:
-        OSError: It cannot: its folder is missing or closed to us, it is a folder, its name is too
-            long.
+        OSError: It cannot be written: its folder is missing or not writable, the path is a folder,
+            or the name is too long.
     """
     with naming(path):
         place = _followed(path)
@@ -156,7 +158,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder last through a power cut, where the system can."""
+    """Sync a folder, if the system can, so that a new name in it survives a power failure."""
     with contextlib.suppress(OSError):  # not every system lets a folder be synced
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -176,7 +178,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file whole or not at all, as UTF-8 with the line ends that the text has.
+    """Write a text file whole or not at all, as UTF-8 and without converting line ends.
 
     Raises:
         OSError: The file cannot be written.
@@ -195,12 +197,12 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def append(file: FileIO, data: bytes) -> None:
-    """Write to a file that was opened without a buffer, all of it.
+    """Write all of the data to a file that was opened without a buffer.
 
-    The system has it when this returns, whatever becomes of this process.
+    On return the operating system has the data, so it is not lost if this process is killed.
 
     Raises:
-        OSError: It cannot be written, or only in part; the error names the file.
+        OSError: The data could not be written, or only a part; the error names the file.
     """
     with naming(file.name):
         while data:
@@ -208,21 +210,21 @@ def append(file: FileIO, data: bytes) -> None:
 
 
 class InUseError(OSError):
-    """Another process holds a folder or a file."""
+    """Another process has locked a folder or a file."""
 
 
 @contextmanager
 def held(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a folder: whoever else wants to hold it, in this process or another, is refused.
+    """Lock a folder for the duration of the block, against this process and others.
 
-    Whatever ends the process lets go of it, too; nothing is left behind in the folder. On systems
-    without POSIX locks it does nothing.
+    The lock ends with the process, however it ends, and leaves no file in the folder. On systems
+    without POSIX locks this function does nothing.
 
     Args:
         folder: An existing folder.
 
     Raises:
-        InUseError: It is held already.
+        InUseError: The folder is locked already.
         OSError: There is no such folder.
     """
     if fcntl is None:
@@ -237,14 +239,14 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def hold(descriptor: int, path: str | os.PathLike[str]) -> None:
-    """Hold an open file or folder until it is closed; see :func:`held`.
+    """Lock an open file or folder until it is closed; see :func:`held`.
 
     Args:
         descriptor: The open file.
-        path: What the error calls it.
+        path: Its path, for the error.
 
     Raises:
-        InUseError: It is held already.
+        InUseError: It is locked already.
     """
     if fcntl is None:
         return

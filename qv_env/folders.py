@@ -1,4 +1,4 @@
-"""Folders that one process works in: held, swept of what a kill left, listed."""
+"""Folders that one process works in: locking, removal of leftover temporary files, listing."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from qv_env.files import InUseError, held, hold, is_temporary
 
 @contextmanager
 def taken(folder: str | os.PathLike[str], *inner: str, mode: int = 0o777) -> Iterator[None]:
-    """Take a folder to work in: make it, hold it, and sweep it.
+    """Prepare a folder to work in: create it, lock it, and remove leftover temporary files.
 
-    What it may hold already is for the block to check, which nobody else can change by then.
+    The block itself checks the present content; the lock keeps other processes from changing it.
 
     Args:
         folder: The folder.
-        inner: Names of folders in it that are swept as well.
-        mode: Its permissions where it is made, less what the process's mask forbids.
+        inner: Names of folders in it from which temporary files are removed as well.
+        mode: Permissions of a folder that is created, before the process's umask is applied.
 
     Raises:
-        InUseError: Another process works in it.
-        OSError: It cannot be made or read.
+        InUseError: Another process works in the folder.
+        OSError: The folder cannot be created or read.
     """
     folder = Path(folder)
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -38,20 +38,21 @@ def taken(folder: str | os.PathLike[str], *inner: str, mode: int = 0o777) -> Ite
 def sweep(folder: str | os.PathLike[str]) -> None:
     """Remove the temporary files that killed processes left in a folder.
 
-    Those that a process is writing stay: they are locked, see ``qv_env.files.temporary_file``. So
-    a folder that others use at the same time can be swept, too. What cannot be removed stays.
+    Files that a process is still writing are locked (see ``qv_env.files.temporary_file``) and are
+    kept, so other processes may use the folder at the same time. Files that cannot be removed are
+    skipped.
 
     Args:
-        folder: The folder; a missing one is as good as an empty one.
+        folder: The folder; it may be missing.
     """
-    if os.name != "posix":  # there are no locks to tell them apart
+    if os.name != "posix":  # without locks, leftover files cannot be told from those in use
         return
     names: list[str] = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         names = os.listdir(folder)
     for name in filter(is_temporary, names):
         path = os.path.join(folder, name)
-        with contextlib.suppress(OSError):  # in use, somebody else's, or gone by now
+        with contextlib.suppress(OSError):  # locked, owned by another user, or gone by now
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 hold(descriptor, path)
@@ -61,12 +62,12 @@ def sweep(folder: str | os.PathLike[str]) -> None:
 
 
 def is_unused(folder: str | os.PathLike[str]) -> bool:
-    """Return whether there is no file in a folder or below it, temporary ones aside.
+    """Return whether a folder and its subfolders contain no files except temporary ones.
 
-    A missing folder is unused, and so is one of empty folders.
+    A missing folder is unused, and so is one that contains only empty folders.
 
     Raises:
-        OSError: It is no folder, or cannot be read.
+        OSError: The path is not a folder, or it cannot be read.
     """
     if not os.path.lexists(folder):
         return True
@@ -78,13 +79,13 @@ def is_unused(folder: str | os.PathLike[str]) -> bool:
 
 
 def listed(folder: str | os.PathLike[str], ending: str = ".json") -> list[Path]:
-    """Return what lies in a folder under names with an ending, sorted by name.
+    """Return the paths in a folder whose names have a given ending, sorted by name.
 
-    Hidden names are left out: temporary files, and what other systems put beside files.
+    Hidden names are left out: temporary files, and metadata files of other systems.
 
     Args:
         folder: The folder.
-        ending: What names end with.
+        ending: The ending of the names.
 
     Raises:
         OSError: The folder cannot be read.

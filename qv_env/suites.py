@@ -179,8 +179,8 @@ def _range(text: str) -> DealPool:
 
 # --------------------------------------------------------------------------------- difficulty
 
-# A deal that the solver won within this many attempts is easy: a search of the first
-# reachable positions, and one narrow beam.
+# A deal that the solver won within this many attempts is easy: a search of the first reachable
+# positions, and one narrow beam.
 EASY_ATTEMPTS = 2
 VERDICTS = ("won", "lost", "given up")
 _FIELDS = ("code", "verdict", "attempts", "positions", "score", "cards", "actions")
