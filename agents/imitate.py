@@ -12,7 +12,6 @@ evaluation) and ``policy.safetensors``, a player of its own: ``ppo:DIR/seed-0``.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +52,7 @@ def _imitate(options: argparse.Namespace) -> int:
     out = options.out or Path("runs") / configs[0].name
     folders = [out / f"seed-{config.seed}" for config in configs]
     for config, folder in zip(configs, folders, strict=True):
-        check_new(folder, dataclasses.asdict(config))
+        check_new(folder, config.to_dict())
     for config, folder in zip(configs, folders, strict=True):
         imitate(config, folder, lambda line: print(line, flush=True))
     return 0

@@ -12,7 +12,6 @@ learns, ``agents.training.value`` says. What comes out does not depend on the nu
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +59,7 @@ def _learn(options: argparse.Namespace) -> int:
     out = options.out or Path("runs") / configs[0].name
     folders = [out / f"seed-{config.seed}" for config in configs]
     for config, folder in zip(configs, folders, strict=True):
-        check_new(folder, dataclasses.asdict(config))
+        check_new(folder, config.to_dict())
     for config, folder in zip(configs, folders, strict=True):
         learn_values(config, folder, options.workers, lambda line: print(line, flush=True))
     return 0

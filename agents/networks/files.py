@@ -1,30 +1,88 @@
-"""Policy files: building, saving and loading policies."""
+"""Policy files: building, saving and loading policies.
+
+A file holds a description as JSON, the weights, and since version 2 the SHA-256 of both: where
+several variants of the environment have weights of the same shapes, it alone tells that a
+description is not the one that was written with these weights.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from pydantic import Field, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from torch import Tensor
 
 from agents.networks.policy import TablePolicy
-from agents.networks.table import observation_tensors
+from agents.networks.table import NetworkConfig, observation_tensors
 from qv_env.evaluation.players.names import POLICY_FILE
 from qv_env.files import write_bytes
+from qv_env.observation import OBSERVATIONS
+from qv_env.schema import OneOf, Strict, Whole, checked
+from qv_env.strict_json import FormatError, parse_json, shown
 from qv_env.variants import Variant
 
-_FORMAT = "quarante-voleurs-policy"
+_VERSION = 2  # 1 had no SHA-256
 
-_VERSION = 1
+POLICIES = ("table", "table-plain", "MultiInputPolicy", "MlpPolicy")
+
+Layers = Annotated[list[Annotated[int, Whole(1, 8192)]], Field(max_length=16)]
+
+
+class PolicyVariant(Strict):
+    """What of the environment a policy is made for, as ``qv_env.variants.Variant`` takes it."""
+
+    observation: Annotated[str, OneOf(OBSERVATIONS)]
+    memory: bool
+    stock_visible: bool
+    take_back: bool
+
+
+def observation_of(kind: str) -> str:
+    """Return the environment's ``observation`` that a kind of policy reads."""
+    return "onehot" if kind == "MlpPolicy" else "cards"
+
+
+class PolicyDescription(Strict):
+    """What a policy's file says of it; see :func:`save_policy`."""
+
+    format: Literal["quarante-voleurs-policy"] = "quarante-voleurs-policy"
+    version: Annotated[int, Whole(1, _VERSION)] = _VERSION
+    policy: Annotated[str, OneOf(POLICIES)]
+    network: NetworkConfig
+    net_arch: Layers
+    env: PolicyVariant
+    value_scale: Annotated[float, Field(gt=0, le=1e6)]
+    whole_game: Literal[True] | None = None
+    sha256: Annotated[str, Field(max_length=64)] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as plain values, without the SHA-256."""
+        return self.model_dump(exclude_none=True, exclude={"sha256"})
+
+    def digest(self, weights: Mapping[str, Tensor]) -> str:
+        """Return the SHA-256 of this and of weights."""
+        digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode())
+        for key in sorted(weights):
+            digest.update(f"{key} {weights[key].dtype} {list(weights[key].shape)}".encode())
+            digest.update(weights[key].reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    @model_validator(mode="after")
+    def _check(self) -> PolicyDescription:
+        wanted = observation_of(self.policy)
+        if self.env.observation != wanted:
+            raise ValueError(f"policy {self.policy} needs env.observation: {wanted}")
+        return self
 
 
 def build_policy(
@@ -83,19 +141,17 @@ def save_policy(
         value_scale: What one point of score counts in the values that the policy estimates.
         whole_game: Whether its values are of the whole game, not of what is still to come.
     """
-    about: dict[str, Any] = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "policy": kind,
-        "network": dict(network),
-        "net_arch": list(net_arch),
-        "env": dict(variant),
-        "value_scale": value_scale,
-    }
-    if whole_game:
-        about["whole_game"] = True
+    about = PolicyDescription(
+        policy=kind,
+        network=NetworkConfig(**network),
+        net_arch=net_arch,
+        env=PolicyVariant(**variant),
+        value_scale=value_scale,
+        whole_game=True if whole_game else None,
+    )
     weights = {key: tensor.contiguous() for key, tensor in policy.state_dict().items()}
-    write_bytes(path, save(weights, metadata={"about": json.dumps(about)}))
+    said = about.to_dict() | {"sha256": about.digest(weights)}
+    write_bytes(path, save(weights, metadata={"about": json.dumps(said)}))
 
 
 def load_policy(path: str | Path) -> tuple[MaskableActorCriticPolicy, dict[str, Any]]:
@@ -118,23 +174,33 @@ def load_policy(path: str | Path) -> tuple[MaskableActorCriticPolicy, dict[str, 
         raise FileNotFoundError(f"{path}: no such policy file")
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("about", "null"))
+            text = (file.metadata() or {}).get("about", "null")
             weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, json.JSONDecodeError) as error:
+    except SafetensorError as error:
         raise ValueError(f"{path}: not a policy file: {error}") from None
-    if not isinstance(about, dict) or about.get("format") != _FORMAT:
-        raise ValueError(f"{path}: not a policy of this project")
-    if about.get("version") != _VERSION:
-        raise ValueError(f"{path}: policy format {about.get('version')!r}, this is {_VERSION}")
     try:
-        policy = build_policy(about["policy"], about["network"], about["net_arch"], about["env"])
+        said = parse_json(text)
+    except FormatError as error:
+        raise ValueError(f"{path}: not a policy file: {error}") from None
+    kind = PolicyDescription.model_fields["format"].default
+    if not isinstance(said, dict) or said.get("format") != kind:
+        raise ValueError(f"{path}: not a policy of this project")
+    if said.get("version") not in (1, _VERSION):
+        raise ValueError(f"{path}: policy format {shown(said.get('version'))}, this is {_VERSION}")
+    about = checked(PolicyDescription, said, f"{path}: its description")
+    if about.version > 1 and about.sha256 != about.digest(weights):
+        raise ValueError(f"{path}: description or weights are not those that were written together")
+    for key, tensor in weights.items():
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{path}: {shown(key)} holds weights that are not finite")
+    values = about.to_dict()
+    try:
+        policy = build_policy(about.policy, values["network"], about.net_arch, values["env"])
         policy.load_state_dict(weights)
-        about["value_scale"] = float(about["value_scale"])
-        if not 0 < about["value_scale"] < math.inf:
-            raise ValueError(f"value_scale is {about['value_scale']}")
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path}: the weights do not fit their description: {error}") from None
-    return policy, about
+    except (ValueError, RuntimeError) as error:
+        message = " ".join(str(error).split())
+        raise ValueError(f"{path}: the weights do not fit their description: {message}") from None
+    return policy, values
 
 
 def policy_outputs(policy: MaskableActorCriticPolicy, observation: Any) -> tuple[Tensor, Tensor]:

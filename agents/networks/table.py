@@ -21,22 +21,25 @@ config; compiled code can follow once the change has proved itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from agents.networks.features import read_features
 from agents.networks.layout import NUMBERS, PILES, ROWS, SLOTS, WASTE_DEPTH, pair_table
 from qv_env.cards import NUM_KINDS
+from qv_env.schema import Strict
 
 VALUE_HIDDEN = 128
 
 
-@dataclass(frozen=True)
-class NetworkConfig:
+Size = Annotated[int, Field(ge=1, le=4096)]
+
+
+class NetworkConfig(Strict):
     """Sizes of the network's vectors.
 
     Attributes:
@@ -47,16 +50,11 @@ class NetworkConfig:
         pair: Of a move's source and target.
     """
 
-    card: int = 32
-    hidden: int = 128
-    column: int = 96
-    context: int = 192
-    pair: int = 48
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 4096:
-                raise ValueError(f"network.{name} is an integer in 1..4096, not {value!r}")
+    card: Size = 32
+    hidden: Size = 128
+    column: Size = 96
+    context: Size = 192
+    pair: Size = 48
 
 
 class TableNetwork(nn.Module):

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-import yaml
+from pydantic import AfterValidator, Field, model_validator
 
+from agents.networks.files import POLICIES, Layers, observation_of
 from agents.networks.table import NetworkConfig
 from agents.players.ppo import PLAYS
-from qv_env import MAX_EPISODE_STEPS, deal_number, suite
-from qv_env.observation import OBSERVATIONS
-from qv_env.suites import SUITE_SIZES, deal_pool
+from qv_env import MAX_EPISODE_STEPS, NUM_ACTIONS, deal_number, suite
+from qv_env.observation import OBSERVATIONS, Encoding
+from qv_env.schema import OneOf, Strict, Whole, checked
+from qv_env.strict_json import FormatError, shown
+from qv_env.strict_yaml import parse_yaml, read_yaml
+from qv_env.suites import NUM_DEALS, SUITE_SIZES, deal_pool
 
 MAX_RUNS = 1_000  # of one command
+MAX_BUFFER = 32 << 30  # bytes of the positions that a run keeps
 MATMUL_PRECISIONS = ("highest", "high", "medium")
-POLICIES = ("table", "table-plain", "MultiInputPolicy", "MlpPolicy")
-
-
-Config = TypeVar("Config")
 
 
 class ConfigError(ValueError):
     """A config is wrong; the message names the key."""
+
+
+class RunError(Exception):
+    """A run cannot start or go on; the message says why."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -36,8 +38,48 @@ def require(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
-@dataclass(frozen=True)
-class EnvConfig:
+def _name(name: str) -> str:
+    safe = re.sub("[-_.]", "", name)
+    require(
+        safe.isalnum() and not name.startswith("."),
+        f"made of letters, digits, - _ and ., not {shown(name)}",
+    )
+    return name
+
+
+# Kinds of values.
+Count = Annotated[int, Whole(1, 1_000_000)]
+Steps = Annotated[int, Whole(1, 10**12)]
+Threads = Annotated[int, Whole(1, 1024)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+NotNegative = Annotated[float, Field(ge=0, le=1e6)]
+Deals = list[
+    Annotated[int, Whole(0, NUM_DEALS - 1)] | Annotated[str, Field(max_length=64)]
+]  # numbers and codes
+
+
+def require_room(count: int, env: EnvConfig, what: str) -> None:
+    """Refuse more positions in memory than any run needs.
+
+    Args:
+        count: How many are kept, each with its mask and some 40 bytes of other numbers.
+        env: What is seen of each.
+        what: The keys that say how many.
+
+    Raises:
+        ConfigError: They need more than ``MAX_BUFFER`` bytes.
+    """
+    seen = Encoding(env.observation, memory=env.memory, stock_visible=env.stock_visible).size
+    size = count * (seen + 4 * NUM_ACTIONS + 40)
+    require(
+        size <= MAX_BUFFER,
+        f"{what} = {count:,} positions need {size / 2**30:,.1f} GiB of memory, more than the"
+        f" {MAX_BUFFER >> 30} that a run may use for them",
+    )
+
+
+class EnvConfig(Strict):
     """The environment that is trained in.
 
     Attributes:
@@ -47,30 +89,25 @@ class EnvConfig:
         observation, memory, stock_visible, take_back, deals: As the environment takes them.
     """
 
-    num_envs: int = 256
-    max_episode_steps: int = MAX_EPISODE_STEPS
-    num_threads: int = 1
-    observation: str = "cards"
+    num_envs: Annotated[int, Whole(1, 65_536)] = 256
+    max_episode_steps: Annotated[int, Whole(-1, 1_000_000)] = MAX_EPISODE_STEPS
+    num_threads: Threads = 1
+    observation: Annotated[str, OneOf(OBSERVATIONS)] = "cards"
     memory: bool = False
     stock_visible: bool = False
     take_back: bool = True
-    deals: str | list | None = None
+    deals: Annotated[str, Field(max_length=64)] | Deals | None = None
 
-    def __post_init__(self) -> None:
-        require(self.num_envs >= 1, "env.num_envs is at least 1")
-        require(self.num_threads >= 1, "env.num_threads is at least 1")
+    @model_validator(mode="after")
+    def _check(self) -> EnvConfig:
         require(
-            self.max_episode_steps >= 1 or self.max_episode_steps == -1,
-            "env.max_episode_steps is at least 1, or -1 for no limit",
-        )
-        require(
-            self.observation in OBSERVATIONS,
-            f"env.observation is one of {', '.join(OBSERVATIONS)}, not {self.observation!r}",
+            self.max_episode_steps != 0, "env.max_episode_steps is at least 1, or -1 for no limit"
         )
         try:
             deal_pool(self.deals)
         except ValueError as error:
             raise ConfigError(f"env.deals: {error}") from None
+        return self
 
     def variant(self) -> dict[str, Any]:
         """The keywords that decide what a player sees and may do."""
@@ -82,62 +119,39 @@ class EnvConfig:
         }
 
 
-@dataclass(frozen=True)
-class RewardConfig:
+class RewardConfig(Strict):
     """What the learner is paid: ``scale * reward - step_cost``; evaluation reports the score."""
 
-    scale: float = 0.01
-    step_cost: float = 0.0
-
-    def __post_init__(self) -> None:
-        require(self.scale > 0, "reward.scale is positive")
+    scale: Positive = 0.01
+    step_cost: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
 
 
-@dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(Strict):
     """Hyperparameters of MaskablePPO, by its own names.
 
     ``final_learning_rate`` (None: the same) is reached linearly at the end of the run.
     """
 
-    n_steps: int = 64
-    batch_size: int = 2048
-    n_epochs: int = 3
-    learning_rate: float = 1e-3
-    final_learning_rate: float | None = None
-    gamma: float = 0.99
-    gae_lambda: float = 0.95
-    clip_range: float = 0.2
-    ent_coef: float = 0.01
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
+    n_steps: Count = 64
+    batch_size: Count = 2048
+    n_epochs: Annotated[int, Whole(1, 1000)] = 3
+    learning_rate: Positive = 1e-3
+    final_learning_rate: Positive | None = None
+    gamma: Share = 0.99
+    gae_lambda: Share = 0.95
+    clip_range: Positive = 0.2
+    ent_coef: NotNegative = 0.01
+    vf_coef: NotNegative = 0.5
+    max_grad_norm: Positive = 0.5
     normalize_advantage: bool = True
-    target_kl: float | None = None
+    target_kl: Positive | None = None
 
     def keywords(self) -> dict[str, Any]:
         """MaskablePPO's keywords, but for the learning rate."""
-        return {
-            key: value
-            for key, value in dataclasses.asdict(self).items()
-            if not key.endswith("learning_rate")
-        }
-
-    def __post_init__(self) -> None:
-        for name in ("n_steps", "batch_size", "n_epochs"):
-            require(getattr(self, name) >= 1, f"ppo.{name} is at least 1")
-        for name in ("learning_rate", "clip_range", "max_grad_norm"):
-            require(getattr(self, name) > 0, f"ppo.{name} is positive")
-        for name in ("gamma", "gae_lambda"):
-            require(0 <= getattr(self, name) <= 1, f"ppo.{name} is in 0..1")
-        for name in ("ent_coef", "vf_coef"):
-            require(getattr(self, name) >= 0, f"ppo.{name} is not negative")
-        for name in ("final_learning_rate", "target_kl"):
-            value = getattr(self, name)
-            require(value is None or value > 0, f"ppo.{name} is positive or null")
+        return self.model_dump(exclude={"learning_rate", "final_learning_rate"})
 
 
-@dataclass(frozen=True)
-class EvaluationConfig:
+class EvaluationConfig(Strict):
     """Play on held-out deals during training and at its end.
 
     Attributes:
@@ -148,34 +162,21 @@ class EvaluationConfig:
         temperature: What logits are divided by before sampling.
     """
 
-    suite: str = "dev-200"
-    limit: int | None = None
-    every: int = 500_000
-    play: str = "sample"
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        require(self.suite in SUITE_SIZES, f"evaluation.suite is one of {', '.join(SUITE_SIZES)}")
-        require(self.limit is None or self.limit >= 1, "evaluation.limit is at least 1, or null")
-        require(self.every >= 1, "evaluation.every is at least 1")
-        require(self.play in PLAYS, f"evaluation.play is one of {', '.join(PLAYS)}")
-        require(self.temperature > 0, "evaluation.temperature is positive")
+    suite: Annotated[str, OneOf(tuple(SUITE_SIZES))] = "dev-200"
+    limit: Count | None = None
+    every: Steps = 500_000
+    play: Annotated[str, OneOf(tuple(PLAYS))] = "sample"
+    temperature: Positive = 1.0
 
 
-@dataclass(frozen=True)
-class CheckpointConfig:
+class CheckpointConfig(Strict):
     """Attributes: ``every``: environment steps between checkpoints; ``keep``: how many are kept."""
 
-    every: int = 200_000
-    keep: int = 2
-
-    def __post_init__(self) -> None:
-        require(self.every >= 1, "checkpoint.every is at least 1")
-        require(self.keep >= 1, "checkpoint.keep is at least 1")
+    every: Steps = 200_000
+    keep: Annotated[int, Whole(1, 1000)] = 2
 
 
-@dataclass(frozen=True)
-class RecordConfig:
+class RecordConfig(Strict):
     """The agent's play on a few fixed deals during training, kept as playthroughs.
 
     Attributes:
@@ -183,17 +184,16 @@ class RecordConfig:
         deals: A list of codes or numbers, or how many deals of the evaluation's suite.
     """
 
-    every: int | None = None
-    deals: int | list = 1
+    every: Steps | None = None
+    deals: Annotated[int, Whole(1, 10_000)] | Annotated[Deals, Field(min_length=1)] = 1
 
-    def __post_init__(self) -> None:
-        require(self.every is None or self.every >= 1, "record.every is at least 1, or null")
-        count = self.deals if isinstance(self.deals, int) else len(self.deals)
-        require(count >= 1, "record.deals is at least 1, or names at least one deal")
+    @model_validator(mode="after")
+    def _check(self) -> RecordConfig:
         try:
             self.numbers(next(iter(SUITE_SIZES)))
         except ValueError as error:
             raise ConfigError(f"record.deals: {error}") from None
+        return self
 
     def numbers(self, suite_name: str) -> list[int]:
         """Return the numbers of the deals; ``suite_name`` is the evaluation's suite."""
@@ -202,13 +202,27 @@ class RecordConfig:
         return [deal_number(deal) for deal in self.deals]
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """One training run.
+class SeededConfig(Strict):
+    """What all runs say.
 
     Attributes:
         name: Names the run's folder.
         seed: Seeds networks, play and deals.
+    """
+
+    name: Annotated[str, Field(max_length=100), AfterValidator(_name)] = "run"
+    seed: Annotated[int, Whole(0, (1 << 31) - 1)] = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the config as plain dicts, as YAML or JSON write them."""
+        return self.model_dump()
+
+
+class RunConfig(SeededConfig):
+    """One training run.
+
+    Attributes:
+        name, seed: See :class:`SeededConfig`.
         total_steps: Environment steps, rounded up to whole rollouts.
         torch_threads: Threads that networks compute with. The ``table`` policy's sums depend on
             their number alone; others' weights repeat with 1 thread.
@@ -227,49 +241,31 @@ class RunConfig:
             and the policy stays what it is: for an initial policy that knows no values yet.
     """
 
-    name: str = "run"
-    seed: int = 0
-    total_steps: int = 1_000_000
-    torch_threads: int = 2
-    matmul_precision: str = "highest"
-    policy: str = "table"
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    net_arch: list = field(default_factory=lambda: [256, 256])
+    total_steps: Steps = 1_000_000
+    torch_threads: Threads = 2
+    matmul_precision: Annotated[str, OneOf(MATMUL_PRECISIONS)] = "highest"
+    policy: Annotated[str, OneOf(POLICIES)] = "table"
+    network: NetworkConfig = NetworkConfig()
+    net_arch: Layers = Field(default_factory=lambda: [256, 256])
     initial_policy: str | None = None
-    value_only_steps: int = 0
-    env: EnvConfig = field(default_factory=EnvConfig)
-    reward: RewardConfig = field(default_factory=RewardConfig)
-    ppo: PPOConfig = field(default_factory=PPOConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    record: RecordConfig = field(default_factory=RecordConfig)
+    value_only_steps: Annotated[int, Whole(0, 10**12)] = 0
+    env: EnvConfig = EnvConfig()
+    reward: RewardConfig = RewardConfig()
+    ppo: PPOConfig = PPOConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    record: RecordConfig = RecordConfig()
 
-    def __post_init__(self) -> None:
-        safe = self.name.replace("-", "").replace("_", "").replace(".", "")
-        require(
-            safe.isalnum() and not self.name.startswith("."),
-            f"name is made of letters, digits, - _ and ., not {self.name!r}",
-        )
-        require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
-        require(self.total_steps >= 1, "total_steps is at least 1")
-        require(self.value_only_steps >= 0, "value_only_steps is not negative")
-        require(self.torch_threads >= 1, "torch_threads is at least 1")
-        require(
-            self.matmul_precision in MATMUL_PRECISIONS,
-            f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
-        )
-        require(self.policy in POLICIES, f"policy is one of {', '.join(POLICIES)}")
-        require(
-            all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in self.net_arch),
-            "net_arch is a list of positive integers",
-        )
-        wanted = "onehot" if self.policy == "MlpPolicy" else "cards"
+    @model_validator(mode="after")
+    def _check(self) -> RunConfig:
+        wanted = observation_of(self.policy)
         require(
             self.env.observation == wanted,
             f"policy {self.policy} needs env.observation: {wanted}",
         )
         rollout = self.ppo.n_steps * self.env.num_envs
         require(rollout >= 2, "ppo.n_steps x env.num_envs is at least 2")
+        require_room(rollout, self.env, "ppo.n_steps x env.num_envs")
         require(
             self.ppo.batch_size <= rollout,
             f"ppo.batch_size is at most ppo.n_steps x env.num_envs = {rollout}",
@@ -283,6 +279,7 @@ class RunConfig:
             self.evaluation.play != "argmax-new" or self.env.observation == "cards",
             "evaluation.play argmax-new needs env.observation: cards",
         )
+        return self
 
     @property
     def evaluation_steps(self) -> int:
@@ -293,9 +290,8 @@ class RunConfig:
         limit = self.env.max_episode_steps
         return MAX_EPISODE_STEPS if limit == -1 else limit
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the config as plain dicts, as YAML or JSON write them."""
-        return dataclasses.asdict(self)
+
+Config = TypeVar("Config", bound=SeededConfig)
 
 
 def parse_config(data: Any) -> RunConfig:
@@ -304,7 +300,7 @@ def parse_config(data: Any) -> RunConfig:
     Raises:
         ConfigError: A key is unknown, or its value one that it cannot have.
     """
-    return _parse(RunConfig, data, "")
+    return _parsed(RunConfig, data)
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> list[RunConfig]:
@@ -319,7 +315,7 @@ def load_configs(kind: type[Config], path: str | Path, overrides: Sequence[str])
     run's name is the file's unless it says another.
 
     Args:
-        kind: What a run is: a dataclass with the fields ``name`` and ``seed``.
+        kind: What a run is.
         path: The YAML file.
         overrides: ``key=value`` with dotted keys, such as ``ppo.learning_rate=3e-4``; values are
             read as YAML.
@@ -329,11 +325,11 @@ def load_configs(kind: type[Config], path: str | Path, overrides: Sequence[str])
     """
     path = Path(path)
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_yaml(path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except FormatError as error:
+        raise ConfigError(str(error)) from None
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a config is a mapping of keys, not a {type(data).__name__}")
@@ -342,96 +338,52 @@ def load_configs(kind: type[Config], path: str | Path, overrides: Sequence[str])
     data.setdefault("name", path.stem)
     try:
         seeds = _seeds(data.get("seed", 0))
-        configs: list[Config] = [_parse(kind, {**data, "seed": seed}, "") for seed in seeds]
+        configs = [_parsed(kind, {**data, "seed": seed}) for seed in seeds]
         require(
-            len({c.seed for c in configs}) == len(configs),  # type: ignore[attr-defined]
-            "seed names one seed twice",
+            len({config.seed for config in configs}) == len(configs), "seed names one seed twice"
         )
         return configs
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
+def _parsed(kind: type[Config], data: Any) -> Config:
+    try:
+        return checked(kind, data)
+    except FormatError as error:
+        raise ConfigError(str(error)) from None
+
+
 def _override(data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise ConfigError(f"override {override!r} is not key=value")
+        raise ConfigError(f"override {shown(override)} is not key=value")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"override {override!r}: the value is not YAML") from None
+        value = parse_yaml(text, key)
+    except FormatError as error:
+        raise ConfigError(f"override {shown(override)}: {error}") from None
     *sections, last = key.split(".")
     for section in sections:
         inner = data.setdefault(section, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"override {override!r}: {section} has no keys of its own")
+            raise ConfigError(f"override {shown(override)}: {section} has no keys of its own")
         data = inner
     data[last] = value
 
 
+_RANGE = re.compile(r"\s*([0-9]{1,40})\s*\.\.\s*([0-9]{1,40})\s*")
+
+
 def _seeds(seeds: Any) -> list[Any]:
     if isinstance(seeds, str) and ".." in seeds:
-        first, _, last = seeds.partition("..")
-        if first.strip().isdigit() and last.strip().isdigit() and int(first) <= int(last):
-            seeds = range(int(first), int(last) + 1)
-            require(len(seeds) <= MAX_RUNS, f"seed names {len(seeds)} runs, more than {MAX_RUNS}")
-            return list(seeds)
-        raise ConfigError(f"seed {seeds!r} is not a range such as 0..4")
+        match = _RANGE.fullmatch(seeds)
+        first, last = map(int, match.groups()) if match else (0, -1)
+        require(first <= last, f"seed {shown(seeds)} is not a range such as 0..4")
+        count = last - first + 1
+        require(count <= MAX_RUNS, f"seed names {count} runs, more than {MAX_RUNS}")
+        return list(range(first, last + 1))
     if isinstance(seeds, list):
         require(bool(seeds), "seed is an empty list")
+        require(len(seeds) <= MAX_RUNS, f"seed names {len(seeds)} runs, more than {MAX_RUNS}")
         return seeds
     return [seeds]
-
-
-def _parse(kind: type, data: Any, where: str) -> Any:
-    """Build a config dataclass of plain dicts, checking every key and type."""
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"{where.rstrip('.')} is a mapping of keys, not {data!r}")
-    hints = typing.get_type_hints(kind)
-    unknown = [key for key in data if key not in hints]
-    if unknown:
-        raise ConfigError(f"unknown key {where}{unknown[0]}; there are {', '.join(hints)}")
-    values = {}
-    for key, value in data.items():
-        hint = hints[key]
-        if dataclasses.is_dataclass(hint):
-            values[key] = _parse(typing.cast(type, hint), value, f"{where}{key}.")
-        else:
-            values[key] = _value(hint, value, f"{where}{key}")
-    try:
-        return kind(**values)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    for choice in choices:
-        if choice is type(None) and value is None:
-            return None
-        if choice is bool and isinstance(value, bool):
-            return value
-        if choice in (int, float) and not isinstance(value, bool):
-            try:  # YAML 1.1 reads 3e-4 as text
-                number = float(value) if isinstance(value, (int, float, str)) else None
-            except (ValueError, OverflowError):
-                number = None
-            if number is not None and number - number == 0:  # neither infinite nor NaN
-                if choice is float:
-                    return number
-                if number.is_integer():
-                    return int(number) if not isinstance(value, int) else value
-        if choice in (str, list) and isinstance(value, choice):
-            return value
-    names = {type(None): "null", int: "an integer", float: "a number", bool: "true or false"}
-    names |= {str: "text", list: "a list"}
-    wanted = " or ".join(names[choice] for choice in choices)
-    if where == "env.deals":
-        wanted += " (a range in quotes: YAML reads lo:hi without them as a number)"
-    raise ConfigError(f"{where} is {wanted}, not {value!r}")
-
-
-class RunError(Exception):
-    """A run cannot start or go on; the message says why."""

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from agents.training.config import RunError
 from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.files import write_json, write_text
 from qv_env.folders import is_unused, sweep, taken
+from qv_env.strict_json import FormatError, shown, shown_key
+from qv_env.strict_yaml import read_yaml, yaml_text
 
 CONFIG_FILE = "config.yaml"  # makes a folder a run's, and is written first
 VERSIONS_FILE = "versions.json"
@@ -85,7 +85,7 @@ def begin(folder: Path, config: Mapping[str, Any]) -> None:
     The folder is made where it is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CONFIG_FILE, yaml.safe_dump(dict(config), sort_keys=False))
+    write_text(folder / CONFIG_FILE, yaml_text(dict(config)))
     write_versions(folder)
 
 
@@ -115,12 +115,11 @@ def differing_key(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, An
     """
     path = folder / CONFIG_FILE
     try:
-        before = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError) as error:
-        raise RunError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        before = read_yaml(path)
+    except FormatError as error:
+        raise RunError(str(error)) from None
     if not isinstance(before, dict):
         raise RunError(f"{path} is no config of a run")
-    before = {str(key): value for key, value in before.items()}
     for key in sorted({*before, *config}):
         if before.get(key) != config.get(key):
             return key, before.get(key), config.get(key)
@@ -141,6 +140,6 @@ def check_same_run(folder: Path, config: Mapping[str, Any]) -> None:
     if difference is not None:
         key, before, now = difference
         raise RunError(
-            f"{path} says {key}: {before!r}, this run {now!r};"
+            f"{path} says {shown_key(key)}: {shown(before)}, this run {shown(now)};"
             " a run resumes with the config it began with"
         )

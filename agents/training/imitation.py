@@ -14,17 +14,16 @@ evaluation, and ``policy.safetensors``, a player of its own. All deals are train
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from agents.networks.files import POLICY_FILE, build_policy, save_policy
@@ -34,9 +33,16 @@ from agents.players.ppo import PPOPlayer
 from agents.training.config import (
     MATMUL_PRECISIONS,
     ConfigError,
+    Count,
     EnvConfig,
     EvaluationConfig,
+    Positive,
+    SeededConfig,
+    Share,
+    Steps,
+    Threads,
     require,
+    require_room,
 )
 from agents.training.folder import IMITATION_FILE, new_run
 from qv_env import QuaranteVoleursVectorEnv, suite
@@ -44,6 +50,7 @@ from qv_env.deals import HELD_OUT_FROM
 from qv_env.evaluation.play import play_deals, rows_of
 from qv_env.evaluation.stats import mean_interval
 from qv_env.files import write_text
+from qv_env.schema import OneOf
 
 VALUE_SCALE = 0.01  # as agents.training.config.RewardConfig has it; no values are learnt here
 
@@ -52,13 +59,11 @@ _FIRST = 4  # minibatches' worth of answers, before which nothing is learnt
 _RECENT_BATCHES, _RECENT_GAMES = 200, 1_000  # that reports are of
 
 
-@dataclass(frozen=True)
-class ImitationConfig:
+class ImitationConfig(SeededConfig):
     """One run of imitation.
 
     Attributes:
-        name: Names the run's folder.
-        seed: Seeds network, play and deals.
+        name, seed: See :class:`agents.training.config.SeededConfig`.
         teacher: Who is imitated: a player, as ``agents.players`` names it, which forgets a game
             when another one starts.
         answers: How many of the teacher's answers are learnt from in all.
@@ -73,36 +78,24 @@ class ImitationConfig:
         evaluation: Play on held-out deals, ``every`` so many answers.
     """
 
-    name: str = "imitation"
-    seed: int = 0
     teacher: str = "plan"
-    answers: int = 2_000_000
-    teacher_part: float = 0.5
-    asked: float = 0.34
-    kept: int = 400_000
-    batch_size: int = 1024
-    passes: float = 2.0
-    learning_rate: float = 1e-3
-    torch_threads: int = 1
-    matmul_precision: str = "highest"
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    env: EnvConfig = field(default_factory=EnvConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    answers: Steps = 2_000_000
+    teacher_part: Share = 0.5
+    asked: Annotated[float, Field(gt=0, le=1)] = 0.34
+    kept: Steps = 400_000
+    batch_size: Count = 1024
+    passes: Positive = 2.0
+    learning_rate: Positive = 1e-3
+    torch_threads: Threads = 1
+    matmul_precision: Annotated[str, OneOf(MATMUL_PRECISIONS)] = "highest"
+    network: NetworkConfig = NetworkConfig()
+    env: EnvConfig = EnvConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
 
-    def __post_init__(self) -> None:
-        require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
-        require(self.answers >= 1, "answers is at least 1")
-        require(0 <= self.teacher_part <= 1, "teacher_part is in 0..1")
-        require(0 < self.asked <= 1, "asked is above 0, at most 1")
-        require(self.batch_size >= 1, "batch_size is at least 1")
+    @model_validator(mode="after")
+    def _check(self) -> ImitationConfig:
         require(self.kept >= self.batch_size, "kept is at least batch_size")
-        require(self.passes > 0, "passes is positive")
-        require(self.learning_rate > 0, "learning_rate is positive")
-        require(self.torch_threads >= 1, "torch_threads is at least 1")
-        require(
-            self.matmul_precision in MATMUL_PRECISIONS,
-            f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
-        )
+        require_room(self.kept, self.env, "kept")
         require(self.env.deals is None, "env.deals cannot be chosen: all training deals are used")
         try:
             teacher = make_player(self.teacher)
@@ -113,6 +106,7 @@ class ImitationConfig:
                 self.env.variant()[key] == value,
                 f"env.{key} is {self.env.variant()[key]!r}, but {self.teacher} needs {value!r}",
             )
+        return self
 
 
 class _Answers:
@@ -301,7 +295,7 @@ def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], object] 
         OSError: It cannot be written to.
     """
     run = Imitation(config)
-    with new_run(folder, dataclasses.asdict(config)):
+    with new_run(folder, config.to_dict()):
         started = time.monotonic()
         next_report = config.evaluation.every
         lines: list[str] = []

@@ -17,7 +17,6 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 
 from agents.networks.files import load_policy, policy_class_of
 from agents.networks.policy import value_parameters
-from agents.networks.table import NetworkConfig
 from agents.players.ppo import PPOPlayer
 from agents.training.config import RunConfig, RunError
 from agents.training.ppo import TablePPO
@@ -207,7 +206,6 @@ def _initial_weights(config: RunConfig) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise RunError(f"initial_policy: {error}") from None
     sizes = "network" if config.policy in ("table", "table-plain") else "net_arch"
-    about["network"] = vars(NetworkConfig(**about["network"]))
     wanted = {**config.to_dict(), "env": config.env.variant()}
     for key in ("policy", "env", sizes):
         if about[key] != wanted[key]:

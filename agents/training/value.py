@@ -20,12 +20,13 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from agents.networks.files import POLICY_FILE, build_policy, load_policy, save_policy
@@ -34,7 +35,17 @@ from agents.networks.table import NetworkConfig
 from agents.search.planner import Candidates, find_candidates, new_candidates
 from agents.search.settings import PlanSettings, load_settings
 from agents.search.stage import MAX_LINE, Searches, best_line, game_searches
-from agents.training.config import MATMUL_PRECISIONS, ConfigError, require
+from agents.training.config import (
+    MATMUL_PRECISIONS,
+    ConfigError,
+    Count,
+    Positive,
+    SeededConfig,
+    Share,
+    Steps,
+    Threads,
+    require,
+)
 from agents.training.folder import VALUE_FILE, new_run
 from qv_env.actions import DRAW
 from qv_env.compiling import compiled
@@ -43,8 +54,11 @@ from qv_env.evaluation.play import game_rng
 from qv_env.files import write_text
 from qv_env.observation import Encoding, encode
 from qv_env.rules import MAX_SCORE, STOCK_CARDS, is_won, new_game, play
+from qv_env.schema import OneOf, Whole
 
 VARIANT = {"observation": "cards", "memory": True, "stock_visible": False, "take_back": True}
+
+Width = Annotated[int, Whole(1, 100_000)]
 
 _CHUNK = 64  # games that a thread plays before it takes others
 
@@ -53,8 +67,7 @@ _WARM_UP = 100  # minibatches over which the learning rate rises
 _TESTED = 8192  # positions evaluated at a time
 
 
-@dataclass(frozen=True)
-class ValueConfig:
+class ValueConfig(SeededConfig):
     """One run.
 
     Attributes:
@@ -76,46 +89,33 @@ class ValueConfig:
         torch_threads, matmul_precision, network: As in ``agents.training.config.RunConfig``.
     """
 
-    name: str = "value"
-    seed: int = 0
     plan: str = "configs/search/plan.yaml"
-    width: int = 60
-    end_width: int = 400
-    games: int = 60_000
-    explore: float = 0.12
-    candidates: int = 24
-    test_games: int = 1_000
-    won_share: float = 0.5
-    batch_size: int = 2048
-    passes: float = 1.2
-    learning_rate: float = 5e-4
-    report_every: int = 300
+    width: Width = 60
+    end_width: Width = 400
+    games: Annotated[int, Whole(2, 10_000_000)] = 60_000
+    explore: Share = 0.12
+    candidates: Annotated[int, Whole(2, 10_000)] = 24
+    test_games: Count = 1_000
+    won_share: Share = 0.5
+    batch_size: Count = 2048
+    passes: Positive = 1.2
+    learning_rate: Positive = 5e-4
+    report_every: Steps = 300
     initial_policy: str | None = None
-    torch_threads: int = 1
-    matmul_precision: str = "highest"
-    network: NetworkConfig = field(default_factory=NetworkConfig)
+    torch_threads: Threads = 1
+    matmul_precision: Annotated[str, OneOf(MATMUL_PRECISIONS)] = "highest"
+    network: NetworkConfig = NetworkConfig()
 
-    def __post_init__(self) -> None:
-        require(0 <= self.seed < 1 << 31, "seed is in 0..2^31 - 1")
-        for name in ("width", "end_width", "batch_size", "report_every", "torch_threads"):
-            require(getattr(self, name) >= 1, f"{name} is at least 1")
-        require(self.candidates >= 2, "candidates is at least 2")
-        require(0 <= self.explore <= 1, "explore is in 0..1")
-        require(self.test_games >= 1, "test_games is at least 1")
+    @model_validator(mode="after")
+    def _check(self) -> ValueConfig:
         require(self.games > self.test_games, "games is more than test_games")
-        require(0 <= self.won_share <= 1, "won_share is in 0..1")
-        require(self.passes > 0, "passes is positive")
-        require(self.learning_rate > 0, "learning_rate is positive")
-        require(
-            self.matmul_precision in MATMUL_PRECISIONS,
-            f"matmul_precision is one of {', '.join(MATMUL_PRECISIONS)}",
-        )
         try:
             load_settings(self.plan)
         except (ValueError, OSError) as error:
             raise ConfigError(f"plan: {error}") from None
         if self.initial_policy is not None:
             self._check_initial_policy(self.initial_policy)
+        return self
 
     def _check_initial_policy(self, path: str) -> None:
         try:
@@ -428,7 +428,7 @@ def learn_values(
         write_text(folder / VALUE_FILE, "".join(line + "\n" for line in lines))
         say(lines[-1])
 
-    with new_run(folder, dataclasses.asdict(config)):
+    with new_run(folder, config.to_dict()):
         games = play_games(config, threads, say)
         log(
             {

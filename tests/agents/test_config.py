@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from agents.training.config import ConfigError, RunConfig, load_config, parse_config
+from qv_env.strict_yaml import yaml_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,36 +96,36 @@ def test_unknown_keys_are_refused_at_every_level(file, key):
 
 # (override, what the message says of it; all begin with the dotted key)
 WRONG = [
-    ("name=5", "is text, not 5"),
-    ("name=a/b", "is made of"),
-    ("name=.hidden", "is made of"),
-    ('name=".."', "is made of"),
-    ('name=""', "is made of"),
-    ("seed=-1", "is in 0"),
-    ("seed=2147483648", "is in 0"),
-    ("seed=x", "is an integer, not 'x'"),
-    ("seed=", "is an integer, not None"),
+    ("name=5", "is text of at most 100 characters, not 5"),
+    ("name=a/b", "made of letters"),
+    ("name=.hidden", "made of letters"),
+    ('name=".."', "made of letters"),
+    ('name=""', "made of letters"),
+    ("seed=-1", "is an integer in 0..2,147,483,647, not"),
+    ("seed=2147483648", "is an integer in 0..2,147,483,647, not"),
+    ("seed=x", "is an integer in 0..2,147,483,647, not 'x'"),
+    ("seed=", "is an integer in 0..2,147,483,647, not null"),
     ("seed=1" + "0" * 400, "is an integer"),
-    ("total_steps=0", "is at least 1"),
-    ("total_steps=1.5", "is an integer, not 1.5"),
-    ("total_steps=true", "is an integer, not True"),
-    ("torch_threads=0", "is at least 1"),
+    ("total_steps=0", "is an integer in 1..1,000,000,000,000, not 0"),
+    ("total_steps=1.5", "is an integer in 1..1,000,000,000,000, not 1.5"),
+    ("total_steps=true", "is an integer in 1..1,000,000,000,000, not true"),
+    ("torch_threads=0", "is an integer in 1..1024, not 0"),
     ("matmul_precision=fast", "is one of highest"),
     ("policy=CnnPolicy", "is one of table, table-plain, MultiInputPolicy, MlpPolicy"),
     ("initial_policy=5", "is text or null, not 5"),
-    ("value_only_steps=-1", "is not negative"),
+    ("value_only_steps=-1", "is an integer in 0..1,000,000,000,000, not -1"),
     ("net_arch=256", "is a list"),
-    ("net_arch=[256, 0]", "is a list of positive"),
-    ("net_arch=[true]", "is a list of positive"),
+    ("net_arch=[256, 0]", r"\[1\] is an integer in 1..8192, not 0"),
+    ("net_arch=[true]", r"\[0\] is an integer in 1..8192, not true"),
     ("network=5", "is a mapping of keys, not 5"),
     ("network.card=0", "is an integer in 1..4096"),
     ("network.pair=9999", "is an integer in 1..4096"),
-    ("network.hidden=wide", "is an integer, not 'wide'"),
-    ("env=", "is a mapping of keys, not None"),
-    ("env.num_envs=0", "is at least 1"),
-    ("env.num_threads=0", "is at least 1"),
+    ("network.hidden=wide", "is an integer in 1..4096, not 'wide'"),
+    ("env=", "is a mapping of keys, not null"),
+    ("env.num_envs=0", "is an integer in 1..65,536, not 0"),
+    ("env.num_threads=0", "is an integer in 1..1024, not 0"),
     ("env.max_episode_steps=0", "is at least 1, or -1"),
-    ("env.max_episode_steps=-2", "is at least 1, or -1"),
+    ("env.max_episode_steps=-2", "is an integer in -1..1,000,000, not -2"),
     ("env.observation=pixels", "is one of cards, onehot"),
     ("env.memory=1", "is true or false, not 1"),
     ("env.stock_visible=no way", "is true or false"),
@@ -133,35 +134,35 @@ WRONG = [
     ("env.deals=900:500", "'900:500'"),
     ("env.deals=[]", "deals is an empty list"),
     ("env.deals=[1, nonsense]", r"deals\[1\]"),
-    ("env.deals=5", "is text or a list or null"),
-    ("reward.scale=0", "is positive"),
-    ("reward.scale=.nan", "is a number, not nan"),
-    ("reward.step_cost=.inf", "is a number, not inf"),
-    ("ppo.n_steps=0", "is at least 1"),
-    ("ppo.batch_size=0", "is at least 1"),
-    ("ppo.n_epochs=0", "is at least 1"),
-    ("ppo.learning_rate=0", "is positive"),
-    ("ppo.learning_rate=fast", "is a number, not 'fast'"),
-    ("ppo.learning_rate=true", "is a number, not True"),
-    ("ppo.learning_rate=null", "is a number, not None"),
-    ("ppo.final_learning_rate=-1", "is positive or null"),
-    ("ppo.gamma=1.01", "is in 0..1"),
-    ("ppo.gae_lambda=-0.1", "is in 0..1"),
-    ("ppo.clip_range=0", "is positive"),
-    ("ppo.ent_coef=-1", "is not negative"),
-    ("ppo.vf_coef=-1", "is not negative"),
-    ("ppo.max_grad_norm=0", "is positive"),
+    ("env.deals=5", "is text of at most 64 characters or a list or null, not 5"),
+    ("reward.scale=0", "is a number above 0 and at most 1,000,000, not 0"),
+    ("reward.scale=.nan", "is a number above 0 and at most 1,000,000, not nan"),
+    ("reward.step_cost=.inf", "is a number in -1,000,000..1,000,000, not inf"),
+    ("ppo.n_steps=0", "is an integer in 1..1,000,000, not 0"),
+    ("ppo.batch_size=0", "is an integer in 1..1,000,000, not 0"),
+    ("ppo.n_epochs=0", "is an integer in 1..1000, not 0"),
+    ("ppo.learning_rate=0", "is a number above 0 and at most 1,000,000, not 0"),
+    ("ppo.learning_rate=fast", "is a number above 0 and at most 1,000,000, not 'fast'"),
+    ("ppo.learning_rate=true", "is a number above 0 and at most 1,000,000, not true"),
+    ("ppo.learning_rate=null", "is a number above 0 and at most 1,000,000, not null"),
+    ("ppo.final_learning_rate=-1", "is a number above 0 and at most 1,000,000 or null, not"),
+    ("ppo.gamma=1.01", "is a number in 0..1, not"),
+    ("ppo.gae_lambda=-0.1", "is a number in 0..1, not"),
+    ("ppo.clip_range=0", "is a number above 0 and at most 1,000,000, not 0"),
+    ("ppo.ent_coef=-1", "is a number in 0..1,000,000, not -1"),
+    ("ppo.vf_coef=-1", "is a number in 0..1,000,000, not -1"),
+    ("ppo.max_grad_norm=0", "is a number above 0 and at most 1,000,000, not 0"),
     ("ppo.normalize_advantage=2", "is true or false"),
-    ("ppo.target_kl=0", "is positive or null"),
+    ("ppo.target_kl=0", "is a number above 0 and at most 1,000,000 or null, not"),
     ("evaluation.suite=test-1", "is one of dev-200, test-1000, test-10000"),
-    ("evaluation.limit=0", "is at least 1, or null"),
-    ("evaluation.every=0", "is at least 1"),
+    ("evaluation.limit=0", "is an integer in 1..1,000,000 or null, not 0"),
+    ("evaluation.every=0", "is an integer in 1..1,000,000,000,000, not 0"),
     ("evaluation.play=best", "is one of sample, argmax, argmax-new"),
-    ("evaluation.temperature=0", "is positive"),
-    ("checkpoint.every=0", "is at least 1"),
-    ("checkpoint.keep=0", "is at least 1"),
-    ("record.every=0", "is at least 1, or null"),
-    ("record.deals=0", "is at least 1, or names"),
+    ("evaluation.temperature=0", "is a number above 0 and at most 1,000,000, not 0"),
+    ("checkpoint.every=0", "is an integer in 1..1,000,000,000,000, not 0"),
+    ("checkpoint.keep=0", "is an integer in 1..1000, not 0"),
+    ("record.every=0", "is an integer in 1..1,000,000,000,000 or null, not 0"),
+    ("record.deals=0", "is an integer in 1..10,000 or a list of at least 1 entry, not 0"),
 ]
 
 
@@ -220,6 +221,108 @@ def test_an_evaluation_always_has_a_step_limit(file):
     assert load(file(), "env.max_episode_steps=-1").evaluation_steps == 500
 
 
+# ---------------------------------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("env.num_envs=65537", "env.num_envs is an integer in 1..65,536, not 65537"),
+        ("env.num_envs=1e30", "env.num_envs is an integer in 1..65,536, not 1000"),
+        ("env.num_envs=010", "env.num_envs: '010' is 8 to YAML, which reads it in base 8"),
+        ("env.num_envs='256'", "env.num_envs is an integer in 1..65,536, not '256'"),
+        ("env.num_threads=1025", "env.num_threads is an integer in 1..1024, not 1025"),
+        ("env.max_episode_steps=1000001", "max_episode_steps is an integer in -1..1,000,000, not"),
+        (f"env.max_episode_steps={2**70}", "max_episode_steps is an integer in -1..1,000,000, not"),
+        ("ppo.n_steps=1000001", "ppo.n_steps is an integer in 1..1,000,000, not 1000001"),
+        ("ppo.batch_size=1e9", "ppo.batch_size is an integer in 1..1,000,000, not 1000000000"),
+        ("ppo.n_epochs=1001", "ppo.n_epochs is an integer in 1..1000, not 1001"),
+        ("ppo.learning_rate=1e300", "ppo.learning_rate is a number above 0 and at most 1,000,000"),
+        ("reward.scale=1e7", "reward.scale is a number above 0 and at most 1,000,000, not 1000"),
+        ("net_arch=[8193]", r"net_arch\[0\] is an integer in 1..8192, not 8193"),
+        ("net_arch=[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "net_arch is a list of at most 16 entrie"),
+        ("torch_threads=1025", "torch_threads is an integer in 1..1024, not 1025"),
+        (
+            "total_steps=1000000000001",
+            "total_steps is an integer in 1..1,000,000,000,000, not 1000",
+        ),
+        ("evaluation.limit=1e30", "evaluation.limit is an integer in 1..1,000,000 or null, not 1"),
+        ("checkpoint.keep=1001", "checkpoint.keep is an integer in 1..1000, not 1001"),
+        ("record.deals=10001", "record.deals is an integer in 1..10,000 or a list of"),
+        ("env.deals=[34359738368]", r"env.deals\[0\] is an integer in 0..34,359,738,367 or text"),
+        ("env.deals=[[1]]", r"env.deals\[0\] is an integer in 0..34,359,738,367 or text .* \[1\]"),
+        (f"env.deals={'x' * 9999}", "env.deals is text of at most 64 characters or a list or null"),
+        (f"name={'x' * 101}", "name is text of at most 100 characters, not 'xxx"),
+        (f"nonsense{'x' * 9999}=1", "unknown key nonsensex"),
+    ],
+)
+def test_numbers_and_texts_have_limits(file, override, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        load(file(), override)
+    assert "trial.yaml: " in str(caught.value) or str(caught.value).startswith("override ")
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["ppo.n_steps=1e6"],
+        ["ppo.n_steps=1_000_000", "env.num_envs=64"],
+        ["policy=MlpPolicy", "env.observation=onehot", "ppo.n_steps=16384", "env.num_envs=1024"],
+    ],
+)
+def test_rollouts_that_no_memory_holds_are_refused(file, overrides):
+    message = (
+        r"n_steps x env\.num_envs = [0-9,]{8,} positions need [0-9.,]+ GiB of memory, more than"
+    )
+    with pytest.raises(ConfigError, match=message):
+        load(file(), *overrides)
+
+
+def test_large_rollouts_are_fine(file):
+    load(file(), "env.num_envs=65536", "ppo.n_steps=128", "env.memory=true")
+    load(file(), "policy=MlpPolicy", "env.observation=onehot", "ppo.n_steps=512")
+
+
+# ------------------------------------------------------------------------------ files that are odd
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: 1\nseed: 2", "seed: the key stands there twice"),
+        ("env: {memory: true, memory: false}", r"env\.memory: the key stands there twice"),
+        ("env: &e {memory: true}\nppo: *e", "not YAML: there is an alias"),
+        ("name: 2024-13-45x/", "name: made of letters"),
+        ("seed: 0b_", "seed: '0b_' is no int"),
+        ("seed: !!int abc", "seed: 'abc' is no int"),
+        ("seed: " + "9" * 5000, "seed: a number has at most 1000 characters"),
+        ("env: " + "[" * 5000, "not YAML: it is nested too deeply"),
+        ("env: {num_envs: 010}", r"env\.num_envs: '010' is 8 to YAML"),
+        ("1: 2", "a key is a text, not '1'"),
+        ("#" * (1 << 18), "the file has more than the 131,072 bytes"),
+    ],
+)
+def test_odd_files_are_refused_by_name(file, text, message):
+    with pytest.raises(ConfigError, match=rf"trial\.yaml: .*{message}") as caught:
+        load_config(file(text))
+    assert len(str(caught.value)) < 300
+
+
+def test_a_name_that_is_a_date_or_a_number_survives_yaml(file):
+    for name in ("2024-01-31", "2024-13-45", "1e5", "10"):
+        config = load(file(), f"name='{name}'")
+        assert load(file(yaml_text(config.to_dict()), "config.yaml")) == config
+
+
+def test_the_written_config_is_yamls_own(file):
+    config = load(file(), "ppo.learning_rate=1e-5", "env.deals=[FT1-N-AAAAAAV, 3]")
+    text = yaml_text(config.to_dict())
+    assert text == yaml.safe_dump(config.to_dict(), sort_keys=False)
+    assert text.startswith("name: trial\nseed: 0\ntotal_steps: 1000000\ntorch_threads: 2\n")
+    assert "  learning_rate: 1.0e-05\n  final_learning_rate: null\n" in text
+
+
 # ------------------------------------------------------------------------------------- overrides
 
 
@@ -252,7 +355,7 @@ def test_numbers_in_the_file_may_be_written_as_people_do(file, text):
         ("seed", "override 'seed' is not key=value"),
         ("=5", "override '=5' is not key=value"),
         ("", "is not key=value"),
-        ("env.deals=[", "the value is not YAML"),
+        ("env.deals=[", r"override 'env.deals=\[': not YAML"),
         ("seed.first=1", "seed has no keys of its own"),
         ("env..memory=true", "unknown key env."),
     ],
@@ -290,8 +393,15 @@ def test_seeds(file, seed, seeds):
         ("[]", "seed is an empty list"),
         ("[1, 1]", "seed names one seed twice"),
         ("[1, 1.0]", "seed names one seed twice"),
-        ("[1, x]", "seed is an integer, not 'x'"),
-        ("[1, -1]", "seed is in 0"),
+        ("[1, x]", "seed is an integer in 0..2,147,483,647, not 'x'"),
+        ("²..³", "seed '²..³' is not a range"),
+        ("-1..3", "seed '-1..3' is not a range"),
+        ("0.." + "9" * 22, "seed names 10000000000000000000000 runs, more than 1000"),
+        ("0.." + "9" * 5000, "is not a range"),
+        ("0..1..2", "is not a range"),
+        ("2147483647..2147483648", "seed is an integer in 0..2,147,483,647, not 2147483648"),
+        ("010", "seed: '010' is 8 to YAML"),
+        ("[1, -1]", "seed is an integer in 0..2,147,483,647, not -1"),
     ],
 )
 def test_bad_seeds_are_refused(file, seed, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import numpy as np
@@ -188,17 +187,17 @@ def test_a_run_refuses_a_policy_of_another_make(folder, changes, message):
 
 
 WRONG = [
-    ("seed=-1", "seed is in 0"),
+    ("seed=-1", "seed is an integer in 0..2,147,483,647, not -1"),
     ("teacher=nobody", "teacher: no player 'nobody'"),
     ("teacher=plan", "env.memory is False, but plan needs True"),
-    ("answers=0", "answers is at least 1"),
-    ("teacher_part=1.1", "teacher_part is in 0..1"),
-    ("asked=0", "asked is above 0"),
+    ("answers=0", "answers is an integer in 1.."),
+    ("teacher_part=1.1", "teacher_part is a number in 0..1, not 1.1"),
+    ("asked=0", "asked is a number above 0 and at most 1, not 0"),
     ("kept=63", "kept is at least batch_size"),
-    ("batch_size=0", "batch_size is at least 1"),
-    ("passes=0", "passes is positive"),
-    ("learning_rate=0", "learning_rate is positive"),
-    ("torch_threads=0", "torch_threads is at least 1"),
+    ("batch_size=0", "batch_size is an integer in 1..1,000,000, not 0"),
+    ("passes=0", "passes is a number above 0 and"),
+    ("learning_rate=0", "learning_rate is a number above 0 and"),
+    ("torch_threads=0", "torch_threads is an integer in 1..1024, not 0"),
     ("matmul_precision=fast", "matmul_precision is one of highest"),
     ("env.deals=dev-200", "env.deals cannot be chosen"),
     ("network.card=0", "network.card is an integer"),
@@ -258,7 +257,7 @@ def test_a_run_begins_where_no_other_does_nor_has(tmp_path):
     with held(run), pytest.raises(InUseError, match="run is in use by another process"):
         imitate(made, run, said.append)
     assert list(run.iterdir()) == []
-    begin(run, dataclasses.asdict(made))  # as far as a run that was killed soon
+    begin(run, made.to_dict())  # as far as a run that was killed soon
     (run / "versions.json").unlink()
     imitate(made, run, said.append)
     files = {path: path.read_bytes() for path in run.iterdir()}
@@ -269,7 +268,7 @@ def test_a_run_begins_where_no_other_does_nor_has(tmp_path):
 
 def test_only_the_same_run_begins_anew(tmp_path):
     run = tmp_path / "run"
-    begin(run, dataclasses.asdict(config(tmp_path, "seed=1")))
+    begin(run, config(tmp_path, "seed=1").to_dict())
     before = (run / CONFIG_FILE).read_bytes()
     with pytest.raises(RunError, match="holds files already"):
         imitate(config(tmp_path), run, str)

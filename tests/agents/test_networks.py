@@ -36,6 +36,7 @@ from qv_env.evaluation.play import play_deals
 from qv_env.evaluation.players.greedy import GreedyPlayer
 from qv_env.observation import Encoding, encode
 from qv_env.rules import new_game, play
+from qv_env.schema import checked
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = NetworkConfig(card=6, hidden=12, column=10, context=14, pair=8)
@@ -396,7 +397,9 @@ def test_cards_are_seen_by_their_distance_to_the_foundations():
 @pytest.mark.parametrize("name", ["card", "hidden", "column", "context", "pair"])
 @pytest.mark.parametrize("size", [0, -1, 4097, 2.0, True, "8"])
 def test_sizes_are_checked(name, size):
-    with pytest.raises(ValueError, match=rf"network\.{name} is an integer in 1\.\.4096"):
+    with pytest.raises(ValueError, match=rf"^network: {name} is an integer in 1\.\.4096, not"):
+        checked(NetworkConfig, {name: size}, "network")
+    with pytest.raises(ValueError, match=name):
         NetworkConfig(**{name: size})
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors import safe_open
 from safetensors.torch import save, save_file
 from scipy import stats
@@ -17,6 +20,7 @@ from torch import nn
 
 from agents.networks.files import (
     POLICY_FILE,
+    PolicyDescription,
     build_policy,
     load_policy,
     policy_outputs,
@@ -72,15 +76,18 @@ def saved(path, kind="table", value_scale=0.01, **variant):
     return policy
 
 
-def rewrite(path, **changes):
-    """Write a policy file again with changes to what it says of itself."""
+def rewrite(path, sign=True, weights=(), **changes):
+    """Write a policy file again with changes to its weights and to what it says of itself."""
     with safe_open(path, framework="pt") as file:
         about = json.loads(file.metadata()["about"]) | changes
-        weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        tensors = {key: file.get_tensor(key) for key in file.keys()} | dict(weights)  # noqa: SIM118
     for key, value in changes.items():
         if value is None:
             del about[key]
-    path.write_bytes(save(weights, metadata={"about": json.dumps(about)}))
+    if sign:
+        with contextlib.suppress(ValidationError):
+            about["sha256"] = PolicyDescription(**about).digest(tensors)
+    path.write_bytes(save(tensors, metadata={"about": json.dumps(about)}))
 
 
 # ----------------------------------------------------------------------------------------- files
@@ -171,24 +178,31 @@ def test_foreign_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "policy format 2, this is 1"),
-        ({"version": None}, "policy format None, this is 1"),
+        ({"version": 3}, "policy format 3, this is 2"),
+        ({"version": None}, "policy format null, this is 2"),
+        ({"version": "1" * 9999}, r"policy format '11111.{0,60}, this is 2"),
+        ({"version": True}, "its description: version is an integer in 1..2, not true"),
         ({"network": {**NETWORK, "card": 5}}, "do not fit"),
-        ({"network": {**NETWORK, "card": -5}}, "do not fit"),
-        ({"network": {**NETWORK, "layers": 5}}, "do not fit"),
-        ({"network": None}, "do not fit"),
-        ({"net_arch": None}, "do not fit"),
+        ({"network": {**NETWORK, "card": -5}}, "network.card is an integer in 1..4096, not -5"),
+        ({"network": {**NETWORK, "layers": 5}}, "unknown key network.layers; there are card, hid"),
+        ({"network": None}, "the key network is missing"),
+        ({"net_arch": None}, "the key net_arch is missing"),
+        ({"net_arch": [10**9]}, r"net_arch\[0\] is an integer in 1..8192, not 1000000000"),
         ({"policy": "MultiInputPolicy"}, "do not fit"),
-        ({"policy": "other"}, "do not fit"),
-        ({"policy": ["table"]}, "do not fit"),
+        ({"policy": "other"}, "policy is one of table, MultiInputPolicy, MlpPolicy, not 'other'"),
+        ({"policy": ["table"]}, r"policy is one of .*, not \['table'\]"),
         ({"env": {**PLAIN, "memory": True}}, "do not fit"),
-        ({"env": {**PLAIN, "observation": "pixels"}}, "do not fit"),
-        ({"env": {"memory": True}}, "do not fit"),
-        ({"env": 5}, "do not fit"),
-        ({"value_scale": "much"}, "do not fit"),
-        ({"value_scale": 0}, "do not fit"),
-        ({"value_scale": float("nan")}, "do not fit"),
-        ({"value_scale": None}, "do not fit"),
+        ({"env": {**PLAIN, "observation": "pixels"}}, "env.observation is one of cards, onehot"),
+        ({"env": {**PLAIN, "observation": "onehot"}}, "policy table needs env.observation: cards"),
+        ({"env": {**PLAIN, "memory": 1}}, "env.memory is true or false, not 1"),
+        ({"env": {"memory": True}}, "the key env.observation is missing"),
+        ({"env": 5}, "env is a mapping of keys, not 5"),
+        ({"value_scale": "much"}, "value_scale is a number above 0 and at most .*, not 'much'"),
+        ({"value_scale": 0}, "value_scale is a number above 0 and at most .*, not 0"),
+        ({"value_scale": float("nan")}, "not a policy file: NaN stands there"),
+        ({"value_scale": None}, "the key value_scale is missing"),
+        ({"whole_game": 5}, "whole_game is true or null, not 5"),
+        ({"author": "me"}, "unknown key author; there are format, "),
     ],
 )
 def test_files_that_do_not_fit_are_refused(tmp_path, changes, message):
@@ -198,6 +212,59 @@ def test_files_that_do_not_fit_are_refused(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message) as caught:
         load_policy(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["memory", "stock_visible", "take_back"])
+def test_a_description_of_another_variant_is_refused(tmp_path, key):
+    path = tmp_path / "odd.safetensors"
+    saved(path)
+    rewrite(path, sign=False, env={**PLAIN, key: not PLAIN[key]})
+    with pytest.raises(ValueError, match=r"odd\.safetensors: .*not those that were written toge"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(tmp_path, value):
+    path = tmp_path / "odd.safetensors"
+    policy = saved(path)
+    rows = policy.state_dict()["network.rows"].clone()
+    rows[3, 1] = value
+    rewrite(path, weights={"network.rows": rows})
+    with pytest.raises(ValueError, match=r"odd\.safetensors: 'network.rows' holds weights that"):
+        load_policy(path)
+    for spec in (f"ppo:{path}", f"ppo+plan:{path}"):
+        with pytest.raises(ValueError, match=r"'network.rows' holds weights that are not finite"):
+            make_player(spec)
+
+
+def test_weights_that_were_changed_are_refused(tmp_path):
+    path = tmp_path / "odd.safetensors"
+    saved(path)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1  # one bit of one weight
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"odd\.safetensors: .*not those that were written toge"):
+        load_policy(path)
+
+
+def test_files_of_version_1_have_no_checksum_and_are_read(tmp_path):
+    path = tmp_path / "old.safetensors"
+    policy = saved(path)
+    with safe_open(path, framework="pt") as file:
+        about = json.loads(file.metadata()["about"]) | {"version": 1, "sha256": None}
+    save_file(policy.state_dict(), path, metadata={"about": json.dumps(about)})
+    assert torch.equal(next(load_policy(path)[0].parameters()), next(policy.parameters()))
+    about["version"] = 2
+    save_file(policy.state_dict(), path, metadata={"about": json.dumps(about)})
+    with pytest.raises(ValueError, match="not those that were written together"):
+        load_policy(path)
+
+
+def test_a_description_nested_too_deeply_is_refused(tmp_path):
+    path = tmp_path / "deep.safetensors"
+    save_file({"a": torch.zeros(2)}, path, metadata={"about": "[" * 100_000})
+    with pytest.raises(ValueError, match=r"deep\.safetensors: not a policy file: .* too deeply"):
+        load_policy(path)
 
 
 def test_players_by_name(tmp_path):
