@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
-from qv_env.strict_json import FormatError, shown, shown_key
+from qv_env.strict_json import FormatError, decoded, parse_json, shown, shown_key
 
 T = TypeVar("T")
 
@@ -84,6 +84,35 @@ def checked(kind: type[T], value: Any, name: str = "") -> T:
     raise FormatError(f"{name}: {message}" if name else message)
 
 
+def checked_lines(kind: type[T], data: bytes, name: str) -> list[tuple[Any, T]]:
+    """Return what lines hold, a JSON value each; empty ones are left out.
+
+    Args:
+        kind: As for :func:`checked`.
+        data: The lines, in UTF-8.
+        name: What they are called in messages, such as a file's name.
+
+    Returns:
+        Each value as JSON has it, and what was made of it.
+
+    Raises:
+        FormatError: A line is not what it should be; the message says which and why.
+    """
+    try:
+        text = decoded(data)
+    except FormatError as error:
+        raise FormatError(f"{name}: {error}") from None
+    made = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line:
+            try:
+                value = parse_json(line)
+                made.append((value, checked(kind, value)))
+            except FormatError as error:
+                raise FormatError(f"{name}, line {number}: {error}") from None
+    return made
+
+
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
@@ -112,6 +141,8 @@ def _error_text(schema: dict[str, Any], error: ValidationError) -> str:
         return f"a key is text, not {shown(details[worst]['input'])}"
     if what == "missing":
         return f"the key {name} is missing"
+    if what == "finite_number" and "type" not in wanted:
+        wanted = {"type": "finite"}
     return f"{name} is {_described(schema, wanted)}, not {shown(details[worst]['input'])}"
 
 
@@ -120,6 +151,8 @@ def _place(schema: dict[str, Any], path: Sequence[int | str]) -> tuple[str, dict
     key, node = "", schema
     for step in path:
         node = _resolved(schema, node)
+        if not node and key:  # any JSON: pydantic's names of its kinds follow
+            break
         kinds = [one for one in node.get("anyOf", ()) if one.get("type") != "null"]
         if len(kinds) > 1:  # the path names one of the alternatives
             lists = [one for one in kinds if one.get("type") == "array"]
@@ -144,6 +177,7 @@ def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 _WORDS = {
     "array": "a list",
     "boolean": "true or false",
+    "finite": "a finite number",
     "integer": "an integer",
     "null": "null",
     "number": "a number",
@@ -161,7 +195,7 @@ def _described(schema: dict[str, Any], node: dict[str, Any]) -> str:
         values = node.get("enum", [node.get("const")])
         texts = [one if isinstance(one, str) else shown(one) for one in values]
         return f"one of {', '.join(texts)}" if len(texts) > 1 else texts[0]
-    words = _WORDS.get(node.get("type", ""), "something else")
+    words = _WORDS.get(node.get("type", ""), "a value of JSON")
     low, high = node.get("minimum"), node.get("maximum")
     above, below = node.get("exclusiveMinimum"), node.get("exclusiveMaximum")
     if low is not None and high is not None:

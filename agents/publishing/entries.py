@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
 
 from agents.players import PLAYERS
 from qv_env import MAX_EPISODE_STEPS
@@ -25,10 +26,12 @@ from qv_env.evaluation.results import (
     result_row,
     write_rows,
 )
-from qv_env.evaluation.schedule import DESCRIPTION, Schedule, read_schedule
+from qv_env.evaluation.schedule import DESCRIPTION, Schedule, read_description, read_schedule
 from qv_env.evaluation.summary import PlayerSummary, summarize
 from qv_env.evaluation.workers import Spent, Workers
 from qv_env.files import write_json
+from qv_env.schema import OneOf, Strict, checked
+from qv_env.strict_json import FormatError, read_json
 from qv_env.suites import SUITE_SIZES
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +45,36 @@ RESULTS_FOLDER, MARKDOWN, CSV, README = (
 
 PLAYER, BOUND = "player", "bound"
 
-_FORMAT, _VERSION = "quarante-voleurs-result", 1
+
+class _Made(Strict):
+    """What is read of a benchmark's summary."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    date: str
+    git_commit: str | None
+    git_dirty: bool | None
+    versions: dict[str, str]
+
+
+class About(Strict):
+    """The file beside the rows of a player: what they are, and what made them."""
+
+    format: Literal["quarante-voleurs-result"] = "quarante-voleurs-result"
+    version: Literal[1] = 1
+    player: str
+    kind: Annotated[str, OneOf((PLAYER, BOUND))]
+    group: str | None
+    spec: str | None
+    command: str
+    note: str
+    cpu_seconds_per_deal: Annotated[float, Field(ge=0)] | None
+    date: str
+    git_commit: str | None
+    git_dirty: bool | None
+    versions: dict[str, str]
+    files: dict[str, str]
+    batch: Annotated[int, Field(ge=1)] | None
 
 
 @dataclass(frozen=True)
@@ -109,22 +141,11 @@ def read_entries(root: Path = _ROOT) -> list[Entry]:
 def _read_entry(path: Path) -> Entry:
     beside = path.with_name(path.name.removesuffix(".jsonl.gz") + ".json")
     try:
-        about = json.loads(beside.read_text(encoding="utf-8"))
-        if about["format"] != _FORMAT or about["version"] != _VERSION:
-            raise ValueError("another format")
-        for key, kinds in (
-            ("player", str), ("kind", str), ("group", (str, type(None))), ("command", str),
-            ("spec", (str, type(None))), ("note", str), ("date", str), ("versions", dict),
-            ("git_commit", (str, type(None))), ("git_dirty", (bool, type(None))),
-            ("cpu_seconds_per_deal", (int, float, type(None))), ("files", dict),
-            ("batch", (int, type(None))),
-        ):  # fmt: skip
-            if not isinstance(about[key], kinds):
-                raise ValueError(f"{key} is {about[key]!r}")
+        about = checked(About, read_json(beside), str(beside)).model_dump()
     except FileNotFoundError:
         raise ResultsError(f"{path} has no {beside.name} beside it") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{beside}: {type(error).__name__}: {error}") from None
+    except FormatError as error:
+        raise ResultsError(str(error)) from None
     results = read_results(path)
     check_whole_suite(path, results)
     if results.players != [about["player"]]:
@@ -206,22 +227,20 @@ def add_results(
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
         rows = frame[frame["player"] == name].to_dict("records")
-        about = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "player": name,
-            "kind": BOUND if bound else PLAYER,
-            "group": group,
-            "spec": None if schedule is None else schedule.players[name],
-            "command": command or (player_command(schedule, name) if schedule else ""),
-            "note": note,
-            "cpu_seconds_per_deal": results.cpu_seconds.get(name),
+        about = About(
+            player=name,
+            kind=BOUND if bound else PLAYER,
+            group=group,
+            spec=None if schedule is None else schedule.players[name],
+            command=command or (player_command(schedule, name) if schedule else ""),
+            note=note,
+            cpu_seconds_per_deal=results.cpu_seconds.get(name),
             **made,
-            "files": {} if schedule is None else PlayerSpec.parse(schedule.players[name]).files(),
-            "batch": None if schedule is None else schedule.batch,
-        }
+            files={} if schedule is None else PlayerSpec.parse(schedule.players[name]).files(),
+            batch=None if schedule is None else schedule.batch,
+        )
         path.unlink(missing_ok=True)  # rows without their description are refused
-        write_json(path.with_name(f"{file_name(name)}.json"), about)
+        write_json(path.with_name(f"{file_name(name)}.json"), about.model_dump())
         write_rows(path, ({str(key): row[key] for key in row} for row in rows))
     return list(paths.values())
 
@@ -250,12 +269,14 @@ def player_command(schedule: Schedule, player: str) -> str:
 def _made_with(source: Path) -> dict[str, Any]:
     """Date, commit and versions: the source's own, or, of a file, those of now."""
     if source.is_dir():
-        said = json.loads((source / SUMMARY).read_text(encoding="utf-8"))
-        began = json.loads((source / DESCRIPTION).read_text(encoding="utf-8"))
-        made = {key: said[key] for key in ("date", "git_commit", "git_dirty", "versions")}
-        if began["git_commit"] != said["git_commit"]:  # the sources changed while it played
-            made["git_dirty"] = True
-        return {**made, "date": str(made["date"])[:10]}
+        try:
+            made = checked(_Made, read_json(source / SUMMARY), str(source / SUMMARY)).model_dump()
+        except FormatError as error:
+            raise ResultsError(str(error)) from None
+        began = read_description(source) if (source / DESCRIPTION).is_file() else None
+        if began is not None and began.git_commit != made["git_commit"]:
+            made["git_dirty"] = True  # the sources changed while it played
+        return {**made, "date": made["date"][:10]}
     commit, dirty = git_state()
     return {
         "date": datetime.now(UTC).date().isoformat(),

@@ -14,17 +14,22 @@ from functools import partial
 from io import FileIO
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from agents.search.solver import WEIGHTS, solve_game
 from qv_env import ENV_ID, MAX_EPISODE_STEPS, deck_of, suite
+from qv_env.actions import NUM_ACTIONS
 from qv_env.cards import NUM_CARDS
 from qv_env.evaluation.players.base import Episode
 from qv_env.evaluation.results import result_row
 from qv_env.files import append, hold, write_text
 from qv_env.folders import sweep
-from qv_env.rules import foundation_cards, new_game, play
-from qv_env.suites import DealRecord, difficulty, records_text
+from qv_env.rules import MAX_SCORE, foundation_cards, new_game, play
+from qv_env.schema import OneOf, Strict, checked_lines
+from qv_env.strict_json import shown
+from qv_env.suites import NUM_DEALS, VERDICTS, DealRecord, difficulty, records_text
 
 POSITIONS = 7_000_000  # looked at in a deal, about, where nothing else is said
 
@@ -77,20 +82,36 @@ def effort_text(positions: int, seed: int) -> str:
     return f"agents.solve, {positions:,} positions a deal, seed {seed}, weights {weights}"
 
 
-def _rows_of(path: Path, lines: Sequence[bytes]) -> dict[int, Labelled]:
-    """The rows of a part, by place.
+class _Record(Strict):
+    """A record in a line of a part; see ``qv_env.suites.DealRecord``."""
+
+    deal: Annotated[int, Field(ge=0, lt=NUM_DEALS)]
+    verdict: Annotated[str, OneOf(VERDICTS)]
+    attempts: Annotated[int, Field(ge=0)]
+    positions: Annotated[int, Field(ge=0)]
+    score: Annotated[int, Field(ge=0, le=MAX_SCORE)]
+    cards: Annotated[int, Field(ge=0, le=NUM_CARDS)]
+    actions: list[Annotated[int, Field(ge=0, lt=NUM_ACTIONS)]]
+
+
+class _Label(Strict):
+    """A line of a part."""
+
+    index: Annotated[int, Field(ge=0)]
+    record: _Record
+    seconds: Annotated[float, Field(ge=0)]
+
+
+def _rows_of(path: Path, content: bytes) -> dict[int, Labelled]:
+    """The rows of a part, by place; the first line is its head.
 
     Raises:
-        ValueError: A line is no row; the message names it.
+        FormatError: A line is no row; the message names it.
     """
     done = {}
-    for number, line in enumerate(lines, start=2):
-        try:
-            row = json.loads(line)
-            record = DealRecord(**row["record"] | {"actions": tuple(row["record"]["actions"])})
-            done[int(row["index"])] = Labelled(int(row["index"]), record, float(row["seconds"]))
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+    for _, label in checked_lines(_Label, content[content.find(b"\n") :], str(path)):
+        record = DealRecord(**dict(label.record) | {"actions": tuple(label.record.actions)})
+        done[label.index] = Labelled(label.index, record, label.seconds)
     return done
 
 
@@ -126,8 +147,8 @@ def _part(path: Path, effort: str) -> Iterator[tuple[dict[int, Labelled], FileIO
         torn = not whole and head.startswith(content)
         if not torn and not whole.startswith(head):
             first = content.split(b"\n")[0].decode("utf-8", "replace")
-            raise ValueError(f"{path} was made otherwise: {first!r}")
-        done = _rows_of(path, whole.splitlines()[1:])
+            raise ValueError(f"{path} was made otherwise: {shown(first)}")
+        done = _rows_of(path, whole)
         file.truncate(len(whole))
         append(file, b"" if whole else head)
         yield done, file

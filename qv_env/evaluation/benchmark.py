@@ -22,16 +22,16 @@ played again as a whole; so on one machine these rows are the same, too.)
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Annotated, Any, BinaryIO, TypeAlias
 
 import numpy as np
+from pydantic import Field
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -51,9 +51,9 @@ from qv_env.evaluation.results import (
     RESULTS,
     Results,
     ResultsError,
+    Row,
     environment_of,
     frame_of,
-    parse_row,
     result_row,
     row_line,
     sorted_rows,
@@ -71,6 +71,8 @@ from qv_env.evaluation.schedule import (
 )
 from qv_env.evaluation.workers import Spent, Task, Workers, play_task
 from qv_env.files import held, write_json
+from qv_env.schema import Strict, checked_lines
+from qv_env.strict_json import FormatError
 
 Answers: TypeAlias = "Iterator[tuple[Task, Episode | Spent]]"
 
@@ -154,6 +156,17 @@ def _row(
         episode,
         schedule.record,
     )
+
+
+class TimeRow(Strict):
+    """What a batch of games took, as a line of ``times.jsonl`` says it."""
+
+    player: str
+    seed: Annotated[int, Field(ge=0)]
+    first: Annotated[int, Field(ge=0)]
+    deals: Annotated[int, Field(ge=1)]
+    cpu_seconds: Annotated[float, Field(ge=0)]
+    wall_seconds: Annotated[float, Field(ge=0)]
 
 
 def _time_row(task: Task, spent: Spent) -> dict[str, Any]:
@@ -270,8 +283,8 @@ def play_into(
         if not resume:
             for name in reversed(FILES):
                 (folder / name).unlink(missing_ok=True)
-            write_json(folder / DESCRIPTION, description(schedule, command))
-        elif read_description(folder)["git_commit"] != git_state()[0]:
+            write_json(folder / DESCRIPTION, description(schedule, command).model_dump())
+        elif read_description(folder).git_commit != git_state()[0]:
             print(f"note: the sources have changed since {folder} was begun", file=sys.stderr)
 
         def play(stack: contextlib.ExitStack, tasks: Sequence[Task]) -> Answers:
@@ -282,7 +295,7 @@ def play_into(
             return _play_here(tasks, players)
 
         results = _play_on(folder, schedule, players, play, progress)
-        write_figures(folder, results, command or read_description(folder).get("command", ""))
+        write_figures(folder, results, command or read_description(folder).command)
     return results
 
 
@@ -294,8 +307,8 @@ def _play_on(
     progress: bool,
 ) -> Results:
     """Play what the folder does not have yet, and put its rows in order."""
-    rows = {_key(row): row for row in _journal(folder / RESULTS, parse_row)}
-    times = _journal(folder / TIMES, json.loads)
+    rows = {_key(row): row for row in _journal(folder / RESULTS, Row)}
+    times = _journal(folder / TIMES, TimeRow)
     tasks = list(schedule.tasks(players))
     expected = {(task.player, task.seed, task.first + k) for task in tasks
                 for k in range(len(task.deals))}  # fmt: skip
@@ -349,7 +362,7 @@ def _append(file: BinaryIO, row: Mapping[str, Any]) -> None:
         line = line[file.write(line) :]
 
 
-def _journal(path: Path, parse: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+def _journal(path: Path, kind: type[Strict]) -> list[dict[str, Any]]:
     """The rows of a file that grows; what a kill left of a last line is cut off.
 
     Raises:
@@ -361,10 +374,7 @@ def _journal(path: Path, parse: Callable[[str], dict[str, Any]]) -> list[dict[st
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         os.truncate(path, len(whole))
-    rows = []
-    for number, line in enumerate(whole.splitlines(), start=1):
-        try:
-            rows.append(parse(line.decode("utf-8")))
-        except ValueError as error:
-            raise ResultsError(f"{path}, line {number}: {error}") from None
-    return rows
+    try:
+        return [row for row, _ in checked_lines(kind, whole, str(path))]
+    except FormatError as error:
+        raise ResultsError(str(error)) from None

@@ -35,9 +35,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from qv_env import ENV_ID, Playthrough, deal_code, deal_number
 from qv_env.actions import NUM_ACTIONS
@@ -45,38 +46,46 @@ from qv_env.cards import NUM_CARDS
 from qv_env.evaluation.players.base import Episode, Player
 from qv_env.files import write_bytes
 from qv_env.rules import MAX_SCORE
-from qv_env.suites import SUITE_SIZES, suite
+from qv_env.schema import Strict, checked, checked_lines
+from qv_env.strict_json import FormatError, parse_json, read_bytes, read_json
+from qv_env.suites import NUM_DEALS, SUITE_SIZES, suite
 
 RESULTS = "results.jsonl"
 SUMMARY = "summary.json"  # written last: a folder that has it is whole
 EVALUATIONS = "evaluations.jsonl"  # in the folder of a training run
 
-_TYPES: dict[str, type] = {
-    "player": str,
-    "settings": dict,
-    "environment": dict,
-    "suite": str,
-    "index": int,
-    "deal": int,
-    "code": str,
-    "seed": int,
-    "score": int,
-    "won": bool,
-    "foundation_cards": int,
-    "steps": int,
-    "truncated": bool,
-}
-COLUMNS = tuple(_TYPES)
-ACTIONS = "actions"
 LISTED = "list"  # what the suite of deals that were named one by one is called
 
-_LIMITS = {
-    "score": (0, MAX_SCORE),
-    "foundation_cards": (0, NUM_CARDS),
-    "index": (0, 1 << 35),
-    "seed": (0, (1 << 63) - 1),  # JSON readers, pandas' too, take integers up to this
-    "steps": (0, 1 << 53),
-}
+
+class Row(Strict):
+    """A game, as a line of a file of rows says it; see the module's docstring."""
+
+    player: str
+    settings: dict[str, JsonValue]
+    environment: dict[str, JsonValue]
+    suite: str
+    index: Annotated[int, Field(ge=0, lt=NUM_DEALS)]
+    deal: Annotated[int, Field(ge=0, lt=NUM_DEALS)]
+    code: Annotated[str, Field(max_length=64)]
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)]  # JSON readers, pandas' too, take no larger ones
+    score: Annotated[int, Field(ge=0, le=MAX_SCORE)]
+    won: bool
+    foundation_cards: Annotated[int, Field(ge=0, le=NUM_CARDS)]
+    steps: Annotated[int, Field(ge=0, le=1 << 53)]
+    truncated: bool
+    actions: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Row:
+        if deal_number(self.code) != self.deal:
+            raise ValueError(f"the code {self.code} is not that of deal {self.deal}")
+        if self.actions is not None:
+            decoded_actions(self.actions)
+        return self
+
+
+ACTIONS = "actions"
+COLUMNS = tuple(key for key in Row.model_fields if key != ACTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,33 +182,11 @@ def parse_row(line: str) -> dict[str, Any]:
         ResultsError: It is none; the message says why.
     """
     try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ResultsError(f"not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise ResultsError("not a JSON object")
-    for key, kind in _TYPES.items():
-        if key not in row:
-            raise ResultsError(f"the key {key!r} is missing")
-        if type(row[key]) is not kind:
-            raise ResultsError(f"{key} is {_NAMES[kind]}, not {row[key]!r}")
-    for key, (low, high) in _LIMITS.items():
-        if not low <= row[key] <= high:
-            raise ResultsError(f"{key} is in {low}..{high}, not {row[key]}")
-    unknown = sorted(set(row) - {*COLUMNS, ACTIONS})
-    if unknown:
-        raise ResultsError(f"unknown key {unknown[0]!r}")
-    try:
-        if deal_number(row["code"]) != row["deal"]:
-            raise ResultsError(f"the code {row['code']} is not that of deal {row['deal']}")
-    except ValueError as error:
+        row = parse_json(line)
+        checked(Row, row)
+    except FormatError as error:
         raise ResultsError(str(error)) from None
-    if ACTIONS in row:
-        decoded_actions(row[ACTIONS])
-    return row
-
-
-_NAMES = {str: "a text", int: "an integer", bool: "true or false", dict: "an object"}
+    return dict(row)
 
 
 def decoded_actions(text: object) -> list[int]:
@@ -290,21 +277,10 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         ResultsError: A line is no row; the message names file and line.
         OSError: The file cannot be read.
     """
-    content = path.read_bytes()
     try:
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        text = content.decode("utf-8")
-    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
-        raise ResultsError(f"{path}: {error}") from None
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line:
-            try:
-                rows.append(parse_row(line))
-            except ResultsError as error:
-                raise ResultsError(f"{path}, line {number}: {error}") from None
-    return rows
+        return [row for row, _ in checked_lines(Row, read_bytes(path), str(path))]
+    except FormatError as error:
+        raise ResultsError(str(error)) from None
 
 
 def results_file(path: Path) -> Path:
@@ -358,12 +334,22 @@ def _times_beside(file: Path) -> dict[str, float]:
     name = file.name.removesuffix(".gz").removesuffix(".jsonl")
     beside = file.parent / (SUMMARY if file.name.startswith(RESULTS) else f"{name}.json")
     try:
-        said = json.loads(beside.read_text(encoding="utf-8"))
-        times = {entry["player"]: entry["cpu_seconds_per_deal"]
-                 for entry in said.get("players", [said])}  # fmt: skip
-        return {str(name): float(time) for name, time in times.items() if time is not None}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        said = read_json(beside)
+        entries = said.get("players", [said]) if isinstance(said, dict) else said
+        players = checked(list[_Timed], entries)
+    except (OSError, FormatError):
         return {}
+    times = {timed.player: timed.cpu_seconds_per_deal for timed in players}
+    return {name: time for name, time in times.items() if time is not None}
+
+
+class _Timed(Strict):
+    """What is read of a player in a description."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    player: str
+    cpu_seconds_per_deal: Annotated[float, Field(ge=0)] | None
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -8,15 +8,15 @@ stopped can go on, and nothing else can go on in its place.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
+from pydantic import Field
 
 from qv_env import ENV_ID, MAX_EPISODE_STEPS, deal_code, suite
 from qv_env.deals import typed_deal
@@ -24,6 +24,8 @@ from qv_env.evaluation.players import Player, PlayerSpec
 from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.evaluation.results import LISTED, RESULTS, SUMMARY, ResultsError
 from qv_env.evaluation.workers import Task
+from qv_env.schema import Strict, checked
+from qv_env.strict_json import FormatError, read_json
 from qv_env.suites import deal_pool
 
 # The files of a benchmark's folder, beside RESULTS and SUMMARY.
@@ -35,7 +37,8 @@ MOST_GAMES = 1_000_000  # a row of each is held in memory
 
 SEED_END = 1 << 63  # JSON readers, pandas' too, take integers below this
 
-FORMAT, VERSION = "quarante-voleurs-benchmark", 2
+FORMAT: Final = "quarante-voleurs-benchmark"
+VERSION: Final = 2
 
 
 # ------------------------------------------------------------------------------- what is played
@@ -122,30 +125,49 @@ class Schedule:
             },
         }
 
-    @classmethod
-    def from_dict(cls, said: Mapping[str, Any]) -> Schedule:
-        """Return the schedule that :meth:`to_dict` described.
+
+class Description(Strict):
+    """The content of ``benchmark.json``: a schedule (see :meth:`Schedule.to_dict`), and what it is
+    played with.
+    """
+
+    format: Literal["quarante-voleurs-benchmark"] = FORMAT
+    version: Literal[2] = VERSION
+    players: dict[str, str]
+    suite: str
+    deals: Annotated[int, Field(ge=1, le=MOST_GAMES)] | list[int]
+    deals_sha256: str
+    seeds: list[Annotated[int, Field(ge=0, lt=SEED_END)]]
+    max_episode_steps: Annotated[int, Field(ge=1, le=1 << 53)]
+    batch: Annotated[int, Field(ge=1, le=MOST_GAMES)] | None
+    record: bool
+    environment: str
+    files: dict[str, str]
+    command: str = ""
+    started: str = ""
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+
+    def schedule(self) -> Schedule:
+        """Return the schedule.
 
         Raises:
-            ValueError: It is none.
+            ValueError: There is no such suite, or what is to be played is none.
         """
-        try:
-            deals = said["deals"]
-            if isinstance(deals, int):
-                deals = named_deals(said["suite"])[:deals]
-            return cls(
-                players=dict(said["players"]),
-                suite=said["suite"],
-                deals=tuple(int(deal) for deal in deals),
-                seeds=tuple(said["seeds"]),
-                max_episode_steps=said["max_episode_steps"],
-                batch=said["batch"],
-                record=said["record"],
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"not what a benchmark plays: {type(error).__name__}: {error}"
-            ) from None
+        if isinstance(self.deals, int):
+            deals: Sequence[int] | np.ndarray = named_deals(self.suite)[: self.deals]
+        else:
+            deals = self.deals
+        return Schedule(
+            players=self.players,
+            suite=self.suite,
+            deals=tuple(int(deal) for deal in deals),
+            seeds=tuple(self.seeds),
+            max_episode_steps=self.max_episode_steps,
+            batch=self.batch,
+            record=self.record,
+        )
 
 
 def named_deals(name: str) -> Sequence[int] | np.ndarray:
@@ -153,7 +175,7 @@ def named_deals(name: str) -> Sequence[int] | np.ndarray:
     return parse_deals(name)[1] if ":" in name else suite(name)
 
 
-def description(schedule: Schedule, command: str) -> dict[str, Any]:
+def description(schedule: Schedule, command: str) -> Description:
     """Return the content of ``benchmark.json``.
 
     Args:
@@ -161,16 +183,14 @@ def description(schedule: Schedule, command: str) -> dict[str, Any]:
         command: The command line.
     """
     commit, dirty = git_state()
-    return {
-        "format": FORMAT,
-        "version": VERSION,
+    return Description(
         **schedule.to_dict(),
-        "command": command,
-        "started": now(),
-        "git_commit": commit,
-        "git_dirty": dirty,
-        "versions": package_versions(),
-    }
+        command=command,
+        started=now(),
+        git_commit=commit,
+        git_dirty=dirty,
+        versions=package_versions(),
+    )
 
 
 def now() -> str:
@@ -178,7 +198,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def read_description(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> Description:
     """Return the content of a folder's ``benchmark.json``.
 
     Raises:
@@ -187,16 +207,11 @@ def read_description(folder: Path) -> dict[str, Any]:
     """
     path = folder / DESCRIPTION
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        return checked(Description, read_json(path), str(path))
     except FileNotFoundError:
         raise ResultsError(f"{folder} holds no benchmark to resume: no {DESCRIPTION}") from None
-    except ValueError as error:
-        raise ResultsError(f"{path}: {error}") from None
-    if not isinstance(said, dict) or said.get("format") != FORMAT:
-        raise ResultsError(f"{path} describes no benchmark")
-    if said.get("version") != VERSION:
-        raise ResultsError(f"{path}: format {said.get('version')!r}, this is {VERSION}")
-    return said
+    except FormatError as error:
+        raise ResultsError(str(error)) from None
 
 
 def read_schedule(folder: Path) -> Schedule:
@@ -208,7 +223,7 @@ def read_schedule(folder: Path) -> Schedule:
     """
     said = read_description(folder)
     try:
-        return Schedule.from_dict(said)
+        return said.schedule()
     except ValueError as error:
         raise ResultsError(f"{folder / DESCRIPTION}: {error}") from None
 
@@ -220,7 +235,7 @@ def check_same_schedule(folder: Path, schedule: Schedule) -> None:
         ResultsError: It is another one, of files that have changed, or there is none; the message
             says what differs.
     """
-    said, now = read_description(folder), schedule.to_dict()
+    said, now = read_description(folder).model_dump(), schedule.to_dict()
     for key, value in now.items():
         if said.get(key) != value:
             before, after = (

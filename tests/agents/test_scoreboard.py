@@ -199,7 +199,7 @@ def test_results_that_are_not_whole_are_refused(benchmark, root, tmp_path):
 
     folder = root / "results" / "dev-200"
     change_about(root, date=7)
-    with pytest.raises(ResultsError, match=r"greedy\.json: ValueError: date is 7"):
+    with pytest.raises(ResultsError, match=r"greedy\.json: date is text, not 7"):
         read_entries(root)
     (folder / "greedy.json").unlink()
     with pytest.raises(ResultsError, match=r"has no greedy\.json beside it"):

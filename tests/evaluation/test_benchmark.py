@@ -527,6 +527,49 @@ def test_another_benchmark_does_not_go_on(tmp_path, capsys, arguments, message):
     assert (tmp_path / RESULTS).read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        (DESCRIPTION, '"players": {', '"players": {"a": 5, ', "players.a is text, not 5"),
+        (DESCRIPTION, '"players": {', '"players": 5, "x": {', "players is a mapping of keys"),
+        (DESCRIPTION, '"version": 2', '"version": 3', "version is 2, not 3"),
+        (DESCRIPTION, '"format": "', '"format": "x', "format is quarante-voleurs-benchmark, n"),
+        (DESCRIPTION, '"deals": 4', '"deals": -4', "deals is an integer in 1..1,000,000 or a list"),
+        (DESCRIPTION, '"deals": 4', '"deals": [1, "2"]', "deals[1] is an integer, not '2'"),
+        (DESCRIPTION, '"suite": "0:4"', '"suite": "none"', "no suite 'none'"),
+        (DESCRIPTION, '"seeds": [', '"seeds": [-1, ', "seeds[0] is an integer"),
+        (DESCRIPTION, '"record": ', '"record": 0, "a": ', "record is true or false, not 0"),
+        (DESCRIPTION, '"batch": null', '"batch": 1e99', "batch is an integer in 1..1,000,000"),
+        (DESCRIPTION, '"batch": null', '"batch": 1, "batch": 2', "the key 'batch' stands there tw"),
+        (DESCRIPTION, '"batch": null', '"batch": NaN', "NaN stands there"),
+        (DESCRIPTION, '"batch": null', '"batch": ' + "[" * 9999, "nested too deeply"),
+        (DESCRIPTION, '"max_episode_steps": ', '"max_episode_steps": 0.', "max_episode_steps is a"),
+        (DESCRIPTION, "{", "{{", "this is not JSON"),
+        (TIMES, "{", "[]\n{", "line 1: this is a mapping of keys, not []"),
+        (TIMES, '"deals": 4', '"deals": 0', "line 1: deals is an integer at least 1, not 0"),
+        (TIMES, '"cpu_seconds": ', '"cpu_seconds": -', "line 1: cpu_seconds is a number at"),
+        (TIMES, '"cpu_seconds": ', '"cpu_seconds": 1e999, "x": ', "line 1: cpu_seconds is a num"),
+        (TIMES, '"player": ', '"player": [], "x": ', "line 1: player is text, not []"),
+        (TIMES, '"player": "', '"player": "x", "player": "', "line 1: the key 'player' stands"),
+        (RESULTS, "{", "5\n{", "line 1: this is a mapping of keys, not 5"),
+        (RESULTS, "{", "[" * 9999 + "\n{", "line 1: the JSON is nested too deeply"),
+    ],
+)  # fmt: skip
+def test_a_folder_edited_by_hand_is_refused_in_one_line(tmp_path, capsys, name, old, new, message):
+    assert bench("greedy", "--deals", "0:4", "--max-episode-steps", 3, "--out", tmp_path) == 0
+    (tmp_path / SUMMARY).unlink()
+    text = (tmp_path / name).read_text("utf-8")
+    assert old in text
+    (tmp_path / name).write_text(text.replace(old, new, 1), "utf-8")
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        bench("--resume", "--out", tmp_path)
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert f"{tmp_path / name}" in told
+    assert message in told
+
+
 def test_a_benchmark_that_goes_on_with_other_sources_says_so(tmp_path, monkeypatch, capsys):
     for number, arguments in enumerate((["random", "--deals", "0:4"], ["--resume"], ["--resume"])):
         commit = "0" * 40 if number < 2 else "1" * 40

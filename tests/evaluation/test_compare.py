@@ -16,7 +16,7 @@ from qv_env.evaluation.comparison import Comparison, differences, load_results
 from qv_env.evaluation.players.greedy import GreedyPlayer
 from qv_env.evaluation.reports.benchmark import write_results
 from qv_env.evaluation.reports.comparison import read_runs
-from qv_env.evaluation.results import ResultsError, read_results, write_rows
+from qv_env.evaluation.results import ResultsError, read_results, read_rows, write_rows
 from qv_env.evaluation.stats import (
     clustered_proportion_interval,
     interquartile_mean,
@@ -128,12 +128,30 @@ def test_what_is_allowed_may_differ_and_is_said(results, tmp_path, capsys):
         ),
         (lambda rows: [{**row, "suite": "dev-200"} for row in rows], "is not the 1th of dev-200"),
         (lambda rows: [], "there are no rows"),
-        (lambda rows: [{**rows[0], "score": "9"}], "line 1: score is an integer, not '9'"),
-        (lambda rows: [{**rows[0], "score": 1361}], "line 1: score is in 0..1360, not 1361"),
+        (
+            lambda rows: [{**rows[0], "score": "9"}],
+            "line 1: score is an integer in 0..1360, not '9'",
+        ),
+        (
+            lambda rows: [{**rows[0], "score": 1361}],
+            "line 1: score is an integer in 0..1360, not 1361",
+        ),
         (lambda rows: [{**rows[0], "won": 1}], "line 1: won is true or false"),
         (lambda rows: [{**rows[0], "code": "FT1-N-AAAAAAB"}], "is not that of deal 0"),
         (lambda rows: [{**rows[0], "actions": "wg=="}], "actions are bytes below 192"),
-        (lambda rows: [{**rows[0], "extra": 1}], "unknown key 'extra'"),
+        (lambda rows: [{**rows[0], "actions": "w"}], "actions are Base64"),
+        (lambda rows: [{**rows[0], "actions": 5}], "line 1: actions is text or null, not 5"),
+        (lambda rows: [rows[0], {**rows[0], "index": 1 << 35}], "line 2: index is an integer at l"),
+        (lambda rows: [{**rows[0], "seed": 1 << 63}], "line 1: seed is an integer at least 0"),
+        (lambda rows: [{**rows[0], "steps": 9e99}], "line 1: steps is an integer in 0.."),
+        (lambda rows: [{**rows[0], "settings": [1]}], "line 1: settings is a mapping of keys, not"),
+        (
+            lambda rows: [{**rows[0], "code": "x" * 9999}],
+            "line 1: code is text of at most 64 chara",
+        ),
+        (lambda rows: [{**rows[0], "player": None}], "line 1: player is text, not null"),
+        (lambda rows: [{"player": "x"}], "line 1: the key settings is missing"),
+        (lambda rows: [{**rows[0], "extra": 1}], "line 1: unknown key extra; there are"),
     ],
 )
 def test_files_that_are_not_whole_are_refused(results, tmp_path, change, message):
@@ -142,6 +160,69 @@ def test_files_that_are_not_whole_are_refused(results, tmp_path, change, message
     with pytest.raises(ResultsError, match=re.escape(str(path))) as refused:
         read_results(path)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"score": ', '"score": 1, "score": ', "line 1: the key 'score' stands there twice"),
+        ('"settings": {', '"settings": {"a": NaN, ', "line 1: NaN stands there"),
+        ('"settings": {', '"settings": {"a": 1e999}, "x": {', "line 1: settings.a is a finite"),
+        (
+            '"settings": {',
+            '"settings": {"a": ' + "[" * 9999,
+            "line 1: the JSON is nested too deeply",
+        ),
+        ('"steps": ', '"steps": ' + "9" * 5000, "line 1: the JSON cannot be read: Exceeds"),
+        ('"steps": ', '"steps": 0.', "line 1: steps is an integer in 0.."),
+        ('"won": ', '"won": x', "line 1: this is not JSON (line 1, column "),
+        ('{"player"', '[{"player"', "line 1: "),
+        ("}\n", "", "line 1: "),
+    ],
+)
+def test_lines_that_are_no_rows_are_refused(results, tmp_path, old, new, message):
+    path = tmp_path / "rows.jsonl"
+    text = (results / "a" / "results.jsonl").read_text("utf-8")
+    path.write_text(text.replace(old, new, 1), "utf-8")
+    with pytest.raises(ResultsError, match=re.escape(f"{path}, {message}")) as refused:
+        read_results(path)
+    assert len(str(refused.value)) < 400
+    path.write_bytes(text.replace('"player": "', '"player": "\xff', 1).encode("latin-1"))
+    with pytest.raises(ResultsError, match=r"rows\.jsonl: byte 12 is not UTF-8"):
+        read_results(path)
+
+
+def test_packed_rows_with_a_damaged_byte_are_refused_in_one_line(results, tmp_path):
+    path = tmp_path / "rows.jsonl.gz"
+    write_rows(path, read_results(results / "a").frame.to_dict("records"))
+    packed = path.read_bytes()
+    whole, refused = read_rows(path), []
+    for place in range(len(packed)):
+        path.write_bytes(packed[:place] + bytes([packed[place] ^ 0x10]) + packed[place + 1 :])
+        try:
+            assert read_rows(path) == whole  # the time of writing, and bits that nothing reads
+        except ResultsError as error:
+            refused.append(str(error))
+    assert len(refused) > 0.9 * len(packed)
+    assert all(text.startswith(f"{path}: damaged") and "\n" not in text for text in refused)
+
+
+def test_a_damaged_description_beside_rows_says_no_times(results, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    write_rows(path, read_results(results / "a").frame.to_dict("records"))
+    beside = tmp_path / "rows.json"
+    for text, times in (
+        ('{"player": "random", "cpu_seconds_per_deal": 2, "more": []}', {"random": 2.0}),
+        ('{"players": [{"player": "a", "cpu_seconds_per_deal": null}]}', {}),
+        ('{"player": "random", "cpu_seconds_per_deal": NaN}', {}),
+        ('{"player": "random", "cpu_seconds_per_deal": -1}', {}),
+        ('{"player": ["random"], "cpu_seconds_per_deal": 1}', {}),
+        ('{"players": 5}', {}),
+        ("[]", {}),
+        ("[" * 100_000, {}),
+    ):
+        beside.write_text(text)
+        assert read_results(path).cpu_seconds == times
 
 
 def test_what_is_no_results_is_refused(tmp_path):
@@ -284,9 +365,32 @@ def test_bad_requests_are_refused_in_one_line(results, monkeypatch, capsys, argu
     assert told.count("\n") == 1
 
 
-def test_bad_evaluations_are_refused(tmp_path):
-    (tmp_path / "evaluations.jsonl").write_text('{"steps": 1, "seconds": 2, "mean_score": 3}\n{}\n')
-    with pytest.raises(ResultsError, match=r"evaluations\.jsonl, line 2: no evaluation"):
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{}", "the key steps is missing"),
+        ("[]", "this is a mapping of keys, not []"),
+        ("{", "the JSON is cut off"),
+        ("[" * 100_000, "the JSON is nested too deeply"),
+        ('{"steps": 1, "seconds": 2, "mean_score": NaN}', "NaN stands there"),
+        ('{"steps": 1, "seconds": 2, "mean_score": 1e999}', "mean_score is a number in 0..1360"),
+        ('{"steps": 1, "seconds": 2, "mean_score": "3"}', "mean_score is a number in 0..1360"),
+        ('{"steps": 1, "seconds": 2, "mean_score": 1361}', "mean_score is a number in 0..1360"),
+        ('{"steps": true, "seconds": 2, "mean_score": 3}', "steps is an integer at least 0"),
+        ('{"steps": 1, "seconds": -2, "mean_score": 3}', "seconds is a number at least 0"),
+        ('{"steps": 1, "steps": 2, "seconds": 2, "mean_score": 3}', "the key 'steps' stands ther"),
+    ],
+)
+def test_bad_evaluations_are_refused(tmp_path, line, message):
+    path = tmp_path / "evaluations.jsonl"
+    path.write_text('{"steps": 1, "seconds": 2, "mean_score": 3}\n' + line + "\n")
+    with pytest.raises(ResultsError, match=re.escape(f"{path}, line 2: {message}")):
+        read_runs([tmp_path])
+
+
+def test_a_run_without_evaluations_is_refused(tmp_path):
+    (tmp_path / "evaluations.jsonl").write_text("")
+    with pytest.raises(ResultsError, match=r"evaluations\.jsonl holds no evaluation yet"):
         read_runs([tmp_path])
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from qv_env.evaluation.players.base import Player
+from qv_env.strict_json import FormatError, parse_json
 
 POLICY_FILE = "policy.safetensors"  # in the folder of a training run
 
@@ -180,7 +180,7 @@ def plain(make: Callable[[], Player]) -> Callable[[PlayerSpec], Player]:
 def _value(text: str) -> Any:
     """A setting's value: a number, true, false or null of JSON, else the text."""
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = parse_json(text)
+    except FormatError:
         return text
     return text if isinstance(value, (dict, list, str)) else value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
 
 from qv_env import Playthrough
 from qv_env.evaluation.comparison import Comparison, Group, Pair
@@ -36,6 +37,9 @@ from qv_env.evaluation.results import (
     row_playthrough,
 )
 from qv_env.evaluation.stats import CONFIDENCE, Interval, mean_interval
+from qv_env.rules import MAX_SCORE
+from qv_env.schema import Strict, checked_lines
+from qv_env.strict_json import FormatError
 
 COMPARISON = "comparison.json"
 
@@ -265,6 +269,18 @@ def _games(comparison: Comparison) -> list[Block]:
 # --------------------------------------------------------------------------------- command line
 
 
+class Evaluation(Strict):
+    """What is read of a line of a run's ``evaluations.jsonl``; there may be more."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    steps: Annotated[int, Field(ge=0)]
+    seconds: Annotated[float, Field(ge=0)]
+    mean_score: Annotated[float, Field(ge=0, le=MAX_SCORE)]
+    low: float | None = None
+    high: float | None = None
+
+
 def read_runs(paths: Sequence[str | Path]) -> list[list[dict[str, Any]]]:
     """Read the evaluations of training runs.
 
@@ -284,14 +300,11 @@ def read_runs(paths: Sequence[str | Path]) -> list[list[dict[str, Any]]]:
         if not files:
             raise ResultsError(f"{path} holds no {EVALUATIONS}, nor does a folder in it")
         for file in files:
-            run = []
-            lines = file.read_text(encoding="utf-8").splitlines()
-            for number, line in enumerate(lines, start=1):
-                try:
-                    point = json.loads(line)
-                    [float(point[key]) for key in ("steps", "seconds", "mean_score")]
-                except (ValueError, KeyError, TypeError) as error:
-                    raise ResultsError(f"{file}, line {number}: no evaluation: {error}") from None
-                run.append(point)
-            runs.append(run)
+            try:
+                lines = checked_lines(Evaluation, file.read_bytes(), str(file))
+            except FormatError as error:
+                raise ResultsError(str(error)) from None
+            if not lines:
+                raise ResultsError(f"{file} holds no evaluation yet")
+            runs.append([point for point, _ in lines])
     return runs
