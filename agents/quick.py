@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agents.players import make_player
 from agents.training.config import ConfigError, RunError, load_config
-from agents.training.report import write_report
+from agents.training.report import Report, write_report
 from agents.training.run import Interrupted, Run
 from qv_env import command_line, suite
 from qv_env.command_line import Parser, Stopped, printable
@@ -119,18 +119,20 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     export(playthrough, page, titles=(playthrough_path.name, ""))
     report = write_report(
         out,
-        title=f"PPO after {run.learner.steps:,} steps",
-        results=results,
-        agent=_AGENT,
-        baselines=_BASELINES,
-        curve=run.evaluations,
-        config=config.to_dict(),
-        playthrough_path=playthrough_path,
-        commands=[_train_command(options), command],
-        notes=[
-            f"The playthrough is the agent's best game of these: deal {best['code']}, score"
-            f" {best['score']}. The mean is what to expect of it.",
-        ],
+        Report(
+            title=f"PPO after {run.learner.steps:,} steps",
+            results=results,
+            agent=_AGENT,
+            baselines=_BASELINES,
+            curve=run.evaluations,
+            config=config.to_dict(),
+            playthrough_path=playthrough_path,
+            commands=[_train_command(options), command],
+            notes=[
+                f"The playthrough is the agent's best game of these: deal {best['code']}, score"
+                f" {best['score']}. The mean is what to expect of it.",
+            ],
+        ),
     )
     print()
     print((benchmark_folder / "table.md").read_text())

@@ -33,7 +33,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agents.publishing.entries import _ROOT, Entry, add_results, read_entries, verify
+from agents.publishing.entries import ROOT, Entry, add_results, read_entries, verify
 from agents.publishing.rows import outdated, publish
 from agents.publishing.tables import pages
 from qv_env import command_line
@@ -85,7 +85,7 @@ def _parser() -> Parser:
         "--root",
         metavar="DIR",
         type=command_line.path,
-        default=_ROOT,
+        default=ROOT,
         help="the checkout (default: this one)",
     )
     return parser

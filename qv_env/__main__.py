@@ -12,7 +12,7 @@ import textwrap
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 from gymnasium.error import DependencyNotInstalled
 
@@ -54,6 +54,9 @@ _EVALUATION = {
 }
 
 
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
 def parser() -> Parser:
     """Return the parser of the command line."""
     top = Parser(
@@ -65,6 +68,17 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=f"qv_env {__version__}")
     commands = top.add_subparsers(title="commands", dest="command", required=True)
 
+    _add_deal(commands)
+    _add_play(commands)
+    _add_show(commands)
+    _add_export(commands)
+    _add_check(commands)
+    for name, text in _EVALUATION.items():  # their own parsers read their arguments
+        commands.add_parser(name, help=text, add_help=False)
+    return top
+
+
+def _add_deal(commands: Commands) -> None:
     deal = commands.add_parser(
         "deal",
         help="print a deal's code, number and board",
@@ -82,6 +96,8 @@ def parser() -> Parser:
     deal.add_argument("--stock", action="store_true", help="show the order of the stock, too")
     deal.set_defaults(run=_deal)
 
+
+def _add_play(commands: Commands) -> None:
     table = commands.add_parser(
         "play",
         help="play, on a page in the browser",
@@ -114,6 +130,8 @@ def parser() -> Parser:
     table.add_argument("--terminal", action="store_true", help="play here, by typed commands")
     table.set_defaults(run=_play)
 
+
+def _add_show(commands: Commands) -> None:
     show = commands.add_parser(
         "show",
         help="step through a playthrough",
@@ -143,6 +161,8 @@ def parser() -> Parser:
     )
     show.set_defaults(run=_show)
 
+
+def _add_export(commands: Commands) -> None:
     out = commands.add_parser(
         "export",
         help="export a playthrough as a page, a picture, an animation or a film",
@@ -187,6 +207,8 @@ def parser() -> Parser:
     )
     out.set_defaults(run=_export)
 
+
+def _add_check(commands: Commands) -> None:
     check = commands.add_parser(
         "check",
         help="verify playthroughs",
@@ -196,10 +218,6 @@ def parser() -> Parser:
         "files", metavar="FILE", type=command_line.path, nargs="+", help="playthrough files"
     )
     check.set_defaults(run=_check)
-
-    for name, text in _EVALUATION.items():  # their own parsers read their arguments
-        commands.add_parser(name, help=text, add_help=False)
-    return top
 
 
 # ------------------------------------------------------------------------------- the commands

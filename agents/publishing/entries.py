@@ -34,7 +34,7 @@ from qv_env.schema import OneOf, Strict, checked
 from qv_env.strict_json import FormatError, read_json
 from qv_env.suites import SUITE_SIZES
 
-_ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 RESULTS_FOLDER, MARKDOWN, CSV, README = (
     Path("results"),
@@ -112,7 +112,7 @@ class Entry:
         return " ".join(part for part in parts if part)
 
 
-def read_entries(root: Path = _ROOT) -> list[Entry]:
+def read_entries(root: Path = ROOT) -> list[Entry]:
     """Read all committed results: by suite, bounds first, then players, the best mean first.
 
     Raises:
@@ -175,7 +175,7 @@ def check_whole_suite(path: Path, results: Results) -> None:
 
 def add_results(
     source: Path,
-    root: Path = _ROOT,
+    root: Path = ROOT,
     *,
     players: Sequence[str] = (),
     bound: bool = False,

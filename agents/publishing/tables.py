@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from agents.publishing.entries import _ROOT, CSV, MARKDOWN, README, Entry
+from agents.publishing.entries import CSV, MARKDOWN, README, ROOT, Entry
 from qv_env import MAX_EPISODE_STEPS
 from qv_env.evaluation.comparison import Comparison
 from qv_env.evaluation.reports.comparison import group_cells
@@ -186,7 +186,7 @@ def readme_text_of(text: str, entries: Sequence[Entry]) -> str:
     return replaced
 
 
-def pages(entries: Sequence[Entry], root: Path = _ROOT) -> dict[Path, str]:
+def pages(entries: Sequence[Entry], root: Path = ROOT) -> dict[Path, str]:
     """Return the files that are made of the results, and what they are to hold."""
     texts = {root / MARKDOWN: markdown_text_of(entries), root / CSV: csv_text_of(entries)}
     readme = root / README

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from agents.players.ppo import PLAYS
 from qv_env.evaluation.reports.page import (
@@ -33,23 +32,11 @@ from qv_env.evaluation.stats import CONFIDENCE, PairedDifference
 from qv_env.evaluation.summary import PlayerSummary, compare_scores, deal_values, summarize
 
 
-def write_report(
-    folder: Path,
-    *,
-    title: str,
-    results: Results,
-    agent: str,
-    baselines: Sequence[str] = ("greedy", "random"),
-    curve: Sequence[Mapping[str, Any]] = (),
-    config: Mapping[str, Any] | None = None,
-    playthrough_path: str | Path | None = None,
-    commands: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> Path:
-    """Write ``report.html`` and ``report.md``, with its plots, into a folder.
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a report of a training run tells.
 
-    Args:
-        folder: Where to; made where it is missing. Reports that it has are replaced.
+    Attributes:
         title: The report's title.
         results: The benchmark of the agent and the baselines.
         agent: The agent's name in it.
@@ -60,6 +47,25 @@ def write_report(
         playthrough_path: A playthrough file of the agent, as a command would name it.
         commands: The command lines that repeat it.
         notes: Remarks, a line each.
+    """
+
+    title: str
+    results: Results
+    agent: str
+    baselines: Sequence[str] = ("greedy", "random")
+    curve: Sequence[Mapping[str, Any]] = ()
+    config: Mapping[str, Any] | None = None
+    playthrough_path: str | Path | None = None
+    commands: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def write_report(folder: Path, report: Report) -> Path:
+    """Write ``report.html`` and ``report.md``, with its plots, into a folder.
+
+    Args:
+        folder: Where to; made where it is missing. Reports that it has are replaced.
+        report: What to tell.
 
     Returns:
         The path of ``report.html``.
@@ -69,16 +75,13 @@ def write_report(
             baseline is named.
         OSError: The folder cannot be written to.
     """
-    if not baselines:
+    if not report.baselines:
         raise ValueError("a report compares the agent with at least one baseline")
-    frame, summaries = results.frame, summarize(results)
-    for name in (agent, *baselines):
+    summaries = summarize(report.results)
+    for name in (report.agent, *report.baselines):
         if name not in summaries:
             raise ValueError(f"the results have no player {name!r}")
-    blocks = _blocks(
-        frame, summaries, agent, baselines, curve, config, playthrough_path, commands, notes
-    )
-    return write_page(folder, title, blocks)
+    return write_page(folder, report.title, _blocks(report, summaries))
 
 
 # -------------------------------------------------------------------------------- what is said
@@ -139,21 +142,12 @@ def play_text(settings: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------------------------- the blocks
 
 
-def _blocks(
-    frame: pd.DataFrame,
-    summaries: Mapping[str, PlayerSummary],
-    agent: str,
-    baselines: Sequence[str],
-    curve: Sequence[Mapping[str, Any]],
-    config: Mapping[str, Any] | None,
-    playthrough_path: str | Path | None,
-    commands: Sequence[str],
-    notes: Sequence[str],
-) -> list[Block]:
+def _blocks(report: Report, summaries: Mapping[str, PlayerSummary]) -> list[Block]:
+    frame, agent = report.results.frame, report.agent
     deals = deals_text(frame)
     claims = [
         claim(compare_scores(frame, agent, name), summaries[agent], summaries[name], deals)
-        for name in baselines
+        for name in report.baselines
     ]
     blocks: list[Block] = [
         Paragraph(claims[0], lead=True),
@@ -177,21 +171,23 @@ def _blocks(
             score_plot(scores, means, title, dark=True),
         )
     )
-    if curve:
-        blocks += _learning(curve, {name: summaries[name] for name in baselines}, deals)
-    if playthrough_path is not None:
-        shown = shlex.quote(str(playthrough_path))
+    if report.curve:
+        blocks += _learning(
+            report.curve, {name: summaries[name] for name in report.baselines}, deals
+        )
+    if report.playthrough_path is not None:
+        shown = shlex.quote(str(report.playthrough_path))
         blocks += [
             Heading("A game to look at"),
-            Paragraph(f"One of the agent's games is in {playthrough_path}; in a terminal:"),
+            Paragraph(f"One of the agent's games is in {report.playthrough_path}; in a terminal:"),
             Code(f".venv/bin/python -m qv_env show {shown}"),
         ]
-    if commands:
-        blocks += [Heading("To repeat it"), Code("\n".join(commands))]
-    if notes:
-        blocks += [Heading("Notes"), Bullets(notes)]
-    if config is not None:
-        written = json.dumps(config, indent=2, ensure_ascii=False, default=str)
+    if report.commands:
+        blocks += [Heading("To repeat it"), Code("\n".join(report.commands))]
+    if report.notes:
+        blocks += [Heading("Notes"), Bullets(report.notes)]
+    if report.config is not None:
+        written = json.dumps(report.config, indent=2, ensure_ascii=False, default=str)
         blocks += [Heading("Settings"), Code(written, summary="the run's settings")]
     return blocks
 

@@ -200,7 +200,7 @@ def _benchmark(options: argparse.Namespace, program: str, names: PlayerNames) ->
         )
     except WorkerError as error:
         hint = f"the games so far are kept: {_resume_command(program, folder, options)}"
-        raise ValueError(f"{shortened(str(error))} ({hint})") from error
+        raise ValueError(f"{shortened(str(error), 250)} ({hint})") from error
     except KeyboardInterrupt:
         begun = (folder / DESCRIPTION).is_file()
         on = _resume_command(program, folder, options) if begun else ""

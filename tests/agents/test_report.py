@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from agents.players import make_player
-from agents.training.report import claim, play_text, write_report
+from agents.training.report import Report, claim, play_text, write_report
 from qv_env.evaluation.benchmark import run_benchmark
 from qv_env.evaluation.players.greedy import GreedyPlayer
 from qv_env.evaluation.stats import Interval, PairedDifference
@@ -161,7 +161,7 @@ def test_the_report_has_all_it_should(tmp_path, results):
 
 def test_a_report_may_leave_things_out(tmp_path, results):
     path = write_report(
-        tmp_path, title="Short", results=results, agent="agent", baselines=["random"]
+        tmp_path, Report(title="Short", results=results, agent="agent", baselines=["random"])
     )
     page = read_page(path)
     assert page.tags.count("img") == 1
@@ -175,15 +175,17 @@ def test_texts_stay_texts(tmp_path):
     results = run_benchmark({name: GreedyPlayer(), "greedy": GreedyPlayer()}, [1, 2], "<b>")
     path = write_report(
         tmp_path,
-        title="</title><script>",
-        results=results,
-        agent=name,
-        baselines=["greedy"],
-        curve=[{"steps": 1, "mean_score": 1.0, "play": "<script>", "suite": "<script>"}],
-        config={"a": "</pre><script>", "path": tmp_path},
-        playthrough_path="<script>.json",
-        commands=["echo '</code><script>' ```"],
-        notes=["<script>alert(2)</script> `code`"],
+        Report(
+            title="</title><script>",
+            results=results,
+            agent=name,
+            baselines=["greedy"],
+            curve=[{"steps": 1, "mean_score": 1.0, "play": "<script>", "suite": "<script>"}],
+            config={"a": "</pre><script>", "path": tmp_path},
+            playthrough_path="<script>.json",
+            commands=["echo '</code><script>' ```"],
+            notes=["<script>alert(2)</script> `code`"],
+        ),
     )
     page = read_page(path)
     assert "script" not in page.tags
@@ -204,5 +206,5 @@ def test_texts_stay_texts(tmp_path):
 )
 def test_players_that_are_not_there_are_refused(tmp_path, results, agent, baselines, message):
     with pytest.raises(ValueError, match=message):
-        write_report(tmp_path, title="t", results=results, agent=agent, baselines=baselines)
+        write_report(tmp_path, Report(title="t", results=results, agent=agent, baselines=baselines))
     assert list(tmp_path.iterdir()) == []
