@@ -125,14 +125,16 @@ def read_page(path):
 def test_the_report_has_all_it_should(tmp_path, results):
     path = write_report(
         tmp_path / "report",
-        title="Quick run",
-        results=results,
-        agent="agent",
-        curve=CURVE,
-        config={"seed": 0, "name": "quick"},
-        playthrough_path="runs/my quick/game.json",
-        commands=["make train", "python -m agents.benchmark greedy"],
-        notes=["trained on two cores"],
+        Report(
+            title="Quick run",
+            results=results,
+            agent="agent",
+            curve=CURVE,
+            config={"seed": 0, "name": "quick"},
+            playthrough_path="runs/my quick/game.json",
+            commands=["make train", "python -m agents.benchmark greedy"],
+            notes=["trained on two cores"],
+        ),
     )
     assert path == tmp_path / "report" / "report.html"
     names = sorted(file.name for file in path.parent.iterdir())
