@@ -1,1 +1,1 @@
-"""Games as files: read, recorded, shown, exported."""
+"""Games as files: reading, recording, showing and exporting them."""

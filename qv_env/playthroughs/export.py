@@ -1,9 +1,9 @@
-"""A playthrough as something to look at elsewhere: a picture, an animation, a film, a page.
+"""Exporting playthroughs as pictures, animations, films and pages.
 
 =========  ===========================================  ==============================
-ending     what it is                                   needs
+ending     format                                       needs
 =========  ===========================================  ==============================
-``.html``  a page that plays it, complete in one file
+``.html``  a page that replays it, in one file
 ``.png``   one step                                     Pillow (extra ``render``)
 ``.gif``   an animation                                 Pillow
 ``.webp``  an animation, smaller and in all colours     Pillow
@@ -11,8 +11,8 @@ ending     what it is                                   needs
                                                         (extra ``film``)
 =========  ===========================================  ==============================
 
-Files are written whole or not at all. Two playthroughs of one deal stand side by side, so that both
-draw at the same moments.
+Files are written whole or not at all. Two playthroughs of one deal are shown side by side, aligned
+so that both draw at the same moments.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 FORMATS = (".html", ".png", ".gif", ".webp", ".mp4")
 DEFAULT_SCALES = {".png": 1.0, ".gif": 0.5, ".webp": 0.75, ".mp4": 1.0}
 MIN_SCALE, MAX_SCALE = 0.1, 2.0
-_MAX_SCALES = {".gif": 1.0, ".webp": 1.0}  # an animation is in memory as a whole
-END_SECONDS = 2.0  # how long the last position stays
+_MAX_SCALES = {".gif": 1.0, ".webp": 1.0}  # a whole animation is held in memory
+END_SECONDS = 2.0  # how long the last position is shown
 
-_GIF_TICK = 10  # milliseconds: a GIF's clock
-_GIF_FASTEST = 1000 / (2 * _GIF_TICK)  # steps per second; readers slow down what is faster
+_GIF_TICK = 10  # milliseconds: the unit of a GIF's frame durations
+_GIF_FASTEST = 1000 / (2 * _GIF_TICK)  # steps per second; viewers slow down faster animations
 _GAP = 8  # pixels between two tables side by side
 
 
@@ -59,22 +59,22 @@ def export(
     scale: float | None = None,
     titles: Sequence[str] = ("", ""),
 ) -> None:
-    """Write a playthrough as what the file's ending says.
+    """Export a playthrough in the format that the file's ending names.
 
     Args:
         playthrough: The game.
         path: A file that ends in ``.html``, ``.png``, ``.gif``, ``.webp`` or ``.mp4``; an existing
             one is replaced.
-        other: A second playthrough of the same deal, shown beside it.
-        step: Which step a picture shows (None: the last), or a page begins at (None: 0). Of two
-            games a moment, see ``qv_env.playthroughs.viewer.aligned``.
-        speed: Steps per second, above 0; a page begins with it.
+        other: A second playthrough of the same deal, shown beside the first.
+        step: The step that a picture shows (None: the last), or the first step that a page shows
+            (None: 0). With two games it is a moment, see ``qv_env.playthroughs.viewer.aligned``.
+        speed: Steps per second, above 0; for a page, the initial speed.
         scale: Size of pictures; 1 is 960 x 640. None: ``DEFAULT_SCALES``.
-        titles: What a page calls the games besides their players' names.
+        titles: Titles of the games on a page, in addition to their players' names.
 
     Raises:
-        ValueError: The ending is none of these, an argument cannot be or does not go with it, or
-            the playthroughs are of different deals.
+        ValueError: The ending is unknown, an argument is invalid or does not apply to the format,
+            or the playthroughs are of different deals.
         gymnasium.error.DependencyNotInstalled: Pillow or imageio-ffmpeg is missing.
         OSError: The file cannot be written.
     """
@@ -128,8 +128,8 @@ def pictures(
 
     Args:
         playthrough: The game.
-        other: A second one of the same deal.
-        moments: Which are shown, in rising order; None for all.
+        other: A second game of the same deal.
+        moments: The moments shown, in increasing order; None for all.
 
     Raises:
         qv_env.playthroughs.viewer.DifferentDealsError: The two are not of the same deal.
@@ -154,7 +154,7 @@ def pictures(
 
 
 class _Positions:
-    """The pictures of a game's positions, drawn as they are asked for, in rising order."""
+    """The pictures of a game's positions, drawn on request, in increasing order."""
 
     def __init__(self, playthrough: Playthrough) -> None:
         self._deal = playthrough.deal or ""
@@ -162,7 +162,7 @@ class _Positions:
         self._last: tuple[int, np.ndarray] | None = None
 
     def picture(self, step: int) -> np.ndarray:
-        if self._last is None or self._last[0] != step:  # else it waits for the other game
+        if self._last is None or self._last[0] != step:  # else unchanged: the other game moves
             game = self._states[step][0]
             move = None if step == 0 else last_move(self._states[step - 1][0], game)
             self._last = step, draw(game, self._deal, move)
@@ -170,7 +170,7 @@ class _Positions:
 
 
 def _pillow() -> Any:
-    """Pillow's module Image."""
+    """Import Pillow's module Image."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -181,7 +181,7 @@ def _pillow() -> Any:
 
 
 def _scaled(frames: Iterator[np.ndarray], scale: float) -> Iterator[Image.Image]:
-    """Pictures at another size, each side an even number of pixels, as films want it."""
+    """Scale pictures, rounding both sides to even numbers of pixels, as films require."""
     pil = _pillow()
     for frame in frames:
         image = pil.fromarray(frame)
@@ -192,7 +192,7 @@ def _scaled(frames: Iterator[np.ndarray], scale: float) -> Iterator[Image.Image]
 
 
 def _durations(count: int, speed: float, tick: int = 1) -> list[int]:
-    """How many milliseconds each of so many pictures stays, in whole ticks."""
+    """Return how many milliseconds each of ``count`` pictures is shown, in whole ticks."""
     each = max(tick, round(1000 / speed / tick) * tick)
     return [each] * (count - 1) + [max(each, round(END_SECONDS * 1000))]
 
@@ -206,7 +206,7 @@ def _write_gif(
     path: PathLike, samples: list[Image.Image], frames: Iterator[Image.Image], speed: float
 ) -> None:
     pil = _pillow()
-    # One palette for all, made of a few: nothing flickers.
+    # One palette for all frames, computed from a few of them, so that nothing flickers.
     width, height = samples[0].size
     sample = pil.new("RGB", (width, len(samples) * height))
     for k, frame in enumerate(samples):
@@ -268,7 +268,7 @@ def _write_mp4(path: PathLike, frames: Iterator[Image.Image], speed: float) -> N
                 for _ in range(math.ceil(END_SECONDS * speed) - 1):
                     ffmpeg.stdin.write(image.tobytes())
                 ffmpeg.stdin.close()
-            except BrokenPipeError:  # ffmpeg says why
+            except BrokenPipeError:  # ffmpeg's message tells why
                 with contextlib.suppress(BrokenPipeError):
                     ffmpeg.stdin.close()
             except BaseException:

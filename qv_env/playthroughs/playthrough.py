@@ -1,4 +1,4 @@
-"""Playthroughs: a game as a file. Record it, write it, read it, verify it, go through it.
+"""Playthroughs: games as files, which can be recorded, written, read, verified and replayed.
 
 A file holds one JSON object, in UTF-8:
 
@@ -10,14 +10,14 @@ key                 content
 ``deal``            the deal's code, or null for an explicit deck
 ``deck``            null, or 104 cards (0..51, each twice) in the order they are dealt
 ``player``          who played, free text
-``actions``         action ids, 0..191; refused actions are no moves and are not recorded
-``score``, ``won``  what the actions lead to: an integer, and true or false
-``values``          may be absent: per step, the player's value estimate before the action
-``likeliest``       may be absent: per step, a list of [action, probability], likeliest first
+``actions``         action ids, 0..191; refused actions are not recorded
+``score``, ``won``  the result of the actions: an integer, and true or false
+``values``          optional: per step, the player's value estimate before the action
+``likeliest``       optional: per step, a list of [action, probability], likeliest first
 ==================  ========================================================================
 
-Further keys are free and are kept. A ``Playthrough`` is replayed by ``qv_env.rules`` when it is
-made, read or built by hand, so one that exists is a game that can be played.
+Any further keys are allowed and are kept. A ``Playthrough`` is replayed with ``qv_env.rules`` when
+it is created, whether from a file or by hand, so every instance is a valid game.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ MAX_FILE_SIZE = 8 << 20  # bytes; a game of 500 steps with all its arrays has so
 
 _REQUIRED = ("format", "version", "deal", "deck", "player", "actions", "score", "won")
 _KNOWN = (*_REQUIRED, "values", "likeliest")
-_MAX_CODE_LENGTH = 64  # no code with its blanks is as long; keeps messages short
-_ROUNDING = 1e-6  # probabilities in single precision may lie this much above 1
+_MAX_CODE_LENGTH = 64  # longer than any code with blanks around it; keeps messages short
+_ROUNDING = 1e-6  # probabilities in single precision may exceed 1 by this much
 
 Likeliest: TypeAlias = "tuple[tuple[int, float], ...]"
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
 
 class PlaythroughError(ValueError):
-    """A file, a text or an object is no playthrough; the message says where and why."""
+    """A file, a text or an object is not a valid playthrough; the message says where and why."""
 
 
 class Step(NamedTuple):
@@ -81,7 +81,7 @@ def _replay(states: np.ndarray, actions: np.ndarray, points: np.ndarray) -> tupl
     """Play actions (uint8 (n,)) until one is refused; write each one's points (int32 (n,)).
 
     Returns:
-        How many were played, and which rule refused the next one (0: all were played).
+        How many actions were played, and which rule refused the next one (0: all were played).
     """
     game = states[0]
     for k in range(len(actions)):
@@ -94,9 +94,9 @@ def _replay(states: np.ndarray, actions: np.ndarray, points: np.ndarray) -> tupl
 
 @dataclass(frozen=True)
 class Playthrough:
-    """A game that was played, checked against the rules when it is made.
+    """A game that was played, verified by replaying it when the instance is created.
 
-    Sequences may be given as lists; they are kept as tuples.
+    Sequences may be given as lists; they are stored as tuples.
 
     Attributes:
         deal: The deal's code, or None where ``deck`` is given.
@@ -107,12 +107,12 @@ class Playthrough:
         won: Whether the game was won.
         values: Per action, the player's value estimate before it; None where not recorded.
         likeliest: Per action, (action, probability) pairs; None where not recorded.
-        extra: Further keys of the file: anything JSON can hold. Kept as JSON gives it back
+        extra: Further keys of the file: any JSON values. They are stored as read back from JSON
             (tuples become lists), sorted by key.
 
     Raises:
-        PlaythroughError: Something is of the wrong type or size, the rules refuse an action, or
-            score or won are not what the actions lead to.
+        PlaythroughError: An argument has the wrong type or size, the rules refuse an action, or
+            score or won are not the result of the actions.
     """
 
     deal: str | None
@@ -169,7 +169,7 @@ class Playthrough:
         likeliest: Sequence[Sequence[tuple[int, float]]] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Playthrough:
-        """Return the playthrough of a deal or a deck; score and won come from the rules.
+        """Return the playthrough of a deal or a deck; score and won are computed by the rules.
 
         Args:
             actions: Action ids, 0..191, or an integer array (n,).
@@ -181,7 +181,7 @@ class Playthrough:
             extra: Further keys for the file.
 
         Raises:
-            PlaythroughError: The rules refuse an action, or an argument is of the wrong kind.
+            PlaythroughError: The rules refuse an action, or an argument is invalid.
         """
         recorder = Recorder(deal, deck, player, extra)
         checked = _checked_actions(actions)
@@ -231,8 +231,8 @@ class Playthrough:
             path: The file; an existing one is replaced.
 
         Raises:
-            PlaythroughError: It is larger than ``MAX_FILE_SIZE``, so that nothing would read it.
-            OSError: The folder is missing or cannot be written to; nothing has changed.
+            PlaythroughError: The file would be larger than ``MAX_FILE_SIZE`` and so unreadable.
+            OSError: The folder is missing or cannot be written to; nothing is changed.
         """
         content = self.text().encode()
         if len(content) > MAX_FILE_SIZE:
@@ -241,7 +241,7 @@ class Playthrough:
 
 
 class Recorder:
-    """Records a game while it runs, and refuses what the rules refuse.
+    """Records a game while it is played, and refuses illegal actions.
 
     Args:
         deal: The deal's code or number; or
@@ -252,10 +252,10 @@ class Recorder:
     Attributes:
         deal: The deal's code, or None.
         deck: The explicit deck as a tuple, or None.
-        states: The game as it stands: ``qv_env.rules.STATE`` (1,).
+        states: The present state of the game: ``qv_env.rules.STATE`` (1,).
 
     Raises:
-        PlaythroughError: Deal or deck is none, or both or neither are given.
+        PlaythroughError: The deal or the deck is not valid, or both or neither are given.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class Recorder:
         self._likeliest: list[Sequence[tuple[int, float]]] = []
 
     def __len__(self) -> int:
-        """How many actions are recorded."""
+        """Return how many actions are recorded."""
         return len(self._actions)
 
     def append(
@@ -294,15 +294,15 @@ class Recorder:
 
         Args:
             action: 0..191.
-            value: The player's value estimate before the action; at every step, or at none.
-            likeliest: (action, probability) pairs; at every step, or at none.
+            value: The player's value estimate before the action; given at every step or at none.
+            likeliest: (action, probability) pairs; given at every step or at none.
 
         Returns:
             The change of the score.
 
         Raises:
-            PlaythroughError: The rules refuse the action, or an argument is of the wrong kind;
-                nothing has changed.
+            PlaythroughError: The rules refuse the action, or an argument is invalid; the game is
+                unchanged.
         """
         number = len(self._actions) + 1
         action = _integer(f"step {number}: the action", action, NUM_ACTIONS)
@@ -341,7 +341,7 @@ class Recorder:
 
 
 def states(playthrough: Playthrough) -> Iterator[np.ndarray]:
-    """Yield the game before each action and at the end: n + 1 arrays STATE (1,), each its own."""
+    """Yield the game before each action and at the end: n + 1 separate arrays STATE (1,)."""
     game = playthrough.start()
     yield game.copy()
     for action in playthrough.actions:
@@ -359,8 +359,8 @@ def read_playthrough(path: PathLike) -> Playthrough:
         path: The file, of at most ``MAX_FILE_SIZE`` bytes.
 
     Raises:
-        PlaythroughError: It is no playthrough, or not a true one; the message starts with the
-            file's name and says where and why.
+        PlaythroughError: The file is not a valid playthrough; the message starts with its name and
+            says where and why.
         OSError: The file cannot be read.
     """
     name = os.fspath(path)
@@ -380,10 +380,10 @@ def parse_playthrough(text: str, name: str = "playthrough") -> Playthrough:
 
     Args:
         text: JSON, of at most ``MAX_FILE_SIZE`` characters.
-        name: What error messages start with.
+        name: The start of error messages.
 
     Raises:
-        PlaythroughError: It is no playthrough, or not a true one; the message says where and why.
+        PlaythroughError: The text is not a valid playthrough; the message says where and why.
     """
     try:
         if len(text) > MAX_FILE_SIZE:
@@ -394,7 +394,7 @@ def parse_playthrough(text: str, name: str = "playthrough") -> Playthrough:
 
 
 def _playthrough(content: Any) -> Playthrough:
-    """The playthrough that a JSON value describes."""
+    """Return the playthrough that a JSON value describes."""
     if not isinstance(content, dict):
         raise PlaythroughError(f"this is no playthrough: a JSON object is, not {shown(content)}")
     if "format" not in content:
@@ -420,11 +420,11 @@ def _playthrough(content: Any) -> Playthrough:
     return Playthrough(**known, extra=extra)
 
 
-# ------------------------------------------------------------------- checks, and what they say
+# ---------------------------------------------------------------- checks and their messages
 
 
 def _checked_start(deal: Any, deck: Any) -> tuple[str | None, tuple[int, ...] | None]:
-    """Deal and deck, of which there is exactly one, in their plain form."""
+    """Check that exactly one of deal and deck is given; return both in their plain form."""
     if deal is None and deck is None:
         raise PlaythroughError("there is neither a deal nor a deck")
     if deal is not None and deck is not None:
@@ -449,7 +449,7 @@ def _checked_start(deal: Any, deck: Any) -> tuple[str | None, tuple[int, ...] | 
 
 
 def _deck(deal: str | None, deck: tuple[int, ...] | None) -> np.ndarray:
-    """The cards as they are dealt: uint8 (104,)."""
+    """Return the cards in dealing order: uint8 (104,)."""
     return deck_of(deal_number(deal)) if deal is not None else np.array(deck, dtype=np.uint8)
 
 
@@ -478,7 +478,7 @@ def _checked_player(player: Any) -> str:
 
 def _checked_actions(actions: Iterable[Any]) -> tuple[int, ...]:
     given = tuple(actions)
-    # Nearly always all are plain integers: that is seen without going through them in Python.
+    # Nearly always all are plain integers, which can be checked without a Python loop.
     if set(map(type, given)) == {int} and min(given) >= 0 and max(given) < NUM_ACTIONS:
         return given
     return tuple(_integer(f"actions[{i}]", action, NUM_ACTIONS) for i, action in enumerate(given))
@@ -523,7 +523,7 @@ def _checked_extra(extra: Any) -> dict[str, Any]:
     if taken:
         raise PlaythroughError(f"extra has the key {taken[0]!r}, which is the format's own")
     text = _json(dict(extra), sort_keys=True)
-    return dict(json.loads(text))  # a copy that nobody else holds, equal to what a reader gets
+    return dict(json.loads(text))  # an independent copy, equal to what is read from the file
 
 
 def _list(place: str, value: Any) -> Sequence[Any]:
@@ -533,7 +533,7 @@ def _list(place: str, value: Any) -> Sequence[Any]:
 
 
 def _integer(place: str, value: Any, limit: int | None) -> int:
-    """A value that is an integer (no bool, no float), in 0..limit - 1 where there is a limit."""
+    """Return a value that is an integer (no bool, no float), in 0..limit - 1 if limit is given."""
     wanted = "an integer" if limit is None else f"an integer in 0..{limit - 1}"
     if not isinstance(value, (bool, np.bool_)):
         with contextlib.suppress(TypeError):
@@ -544,16 +544,16 @@ def _integer(place: str, value: Any, limit: int | None) -> int:
 
 
 def _number(place: str, value: Any) -> float:
-    """A value that is a finite number (no bool)."""
+    """Return a value that is a finite number (no bool)."""
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        with contextlib.suppress(OverflowError):  # an integer beyond every float
+        with contextlib.suppress(OverflowError):  # an integer too large for a float
             if math.isfinite(value):
                 return float(value)
     raise PlaythroughError(f"{place} is a finite number, not {shown(value)}")
 
 
 def _json(value: Any, sort_keys: bool = False) -> str:
-    """A value as JSON on one line."""
+    """Return a value as JSON on one line."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False, sort_keys=sort_keys)
     except RecursionError:

@@ -1,9 +1,9 @@
-"""Recording: the games that an environment plays become playthrough files.
+"""Recording: wrappers that write the games of an environment to playthrough files.
 
-``RecordPlaythrough`` goes around a single environment, ``RecordPlaythroughVector`` around the
-native batch; both take any of our keywords, deals and decks. Files are whole or not there, and
-numbered in the order in which games end. A number that is taken is passed over, so several runs
-and several processes can share a folder.
+``RecordPlaythrough`` wraps a single environment, ``RecordPlaythroughVector`` the native batch; both
+support all keywords of the environments, deals and decks. Files are written whole or not at all,
+and are numbered in the order in which games end. Numbers that are in use are skipped, so several
+runs and processes can share a folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Pairs: TypeAlias = "Sequence[tuple[int, float]]"
 
 
 def deck_of_start(game: Game) -> list[int]:
-    """Return the deck (104 cards, 0..51) of a game in which nothing was played yet."""
+    """Return the deck (104 cards, 0..51) of a game before its first action."""
     deck = np.empty(NUM_CARDS, dtype=np.uint8)
     deck[:COLUMN_CARDS] = game["columns"][:, :CARDS_PER_COLUMN].T.ravel()
     deck[COLUMN_CARDS:] = game["stock"][::-1]
@@ -39,16 +39,16 @@ def deck_of_start(game: Game) -> list[int]:
 
 
 def write_numbered(playthrough: Playthrough, folder: PathLike, prefix: str, number: int) -> int:
-    """Write a playthrough as ``PREFIX-NNNNNN.json`` into a folder, under a number nobody has taken.
+    """Write a playthrough as ``PREFIX-NNNNNN.json`` into a folder, with the next free number.
 
     Args:
         playthrough: The game.
-        folder: Where to; it exists.
-        prefix: What names start with.
-        number: The first number that is tried.
+        folder: An existing folder.
+        prefix: The start of the file's name.
+        number: The first number to try.
 
     Returns:
-        The number that the file has.
+        The number of the file.
 
     Raises:
         OSError: The folder cannot be written to.
@@ -61,10 +61,10 @@ def write_numbered(playthrough: Playthrough, folder: PathLike, prefix: str, numb
         while True:
             path = Path(folder) / f"{prefix}-{number:06d}.json"
             try:
-                os.link(temporary, path)  # unlike a renaming, this fails where there is a file
+                os.link(temporary, path)  # unlike a rename, this fails if the file exists
             except FileExistsError:
                 number += 1
-            except OSError:  # a file system without links: take the name first, then fill it
+            except OSError:  # a file system without links: create the name first, then replace it
                 if path.exists():
                     number += 1
                     continue
@@ -76,11 +76,11 @@ def write_numbered(playthrough: Playthrough, folder: PathLike, prefix: str, numb
 
 
 class _Tape:
-    """What is recorded of one game while it runs.
+    """The record of one game while it is played.
 
     Args:
         deal: The deal's code, or "" for an explicit deck.
-        game: The game as it starts.
+        game: The game before its first action.
     """
 
     def __init__(self, deal: str, game: Game) -> None:
@@ -96,7 +96,7 @@ class _Tape:
         self._likeliest.append(likeliest)
 
     def playthrough(self, player: str, score: int, extra: dict[str, Any]) -> Playthrough:
-        """The game so far; thoughts are kept where there are some for every action."""
+        """Return the game so far; values and likeliest actions are kept if given at every step."""
         values = [value for value in self._values if value is not None]
         likeliest = [pairs for pairs in self._likeliest if pairs is not None]
         steps = len(self._actions)
@@ -118,7 +118,7 @@ class _Tape:
 
 
 class _Writer:
-    """Counts games as they end and writes those that are to be kept."""
+    """Counts the games that ended, and writes every n-th."""
 
     def __init__(self, folder: PathLike, every: int, prefix: str, player: str) -> None:
         if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
@@ -129,13 +129,13 @@ class _Writer:
             raise ValueError(f"player is a text, not {player!r}")
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
-        sweep(self._folder)  # not held: others may record here, too
+        sweep(self._folder)  # not locked: other processes may record here as well
         self._every, self._prefix, self._player = int(every), prefix, player
         self._ended = 0  # games
-        self._number = 1  # of the next file, unless it is taken
+        self._number = 1  # of the next file, unless it is in use
 
     def ended(self, tape: _Tape, score: int, truncated: bool) -> None:
-        """Take note of a game that ended."""
+        """Count a game that ended, and write it if it is due."""
         self._ended += 1
         if (self._ended - 1) % self._every:
             return
@@ -149,21 +149,21 @@ class RecordPlaythrough(
 ):
     """Writes a playthrough file of every game that ends, or of every n-th.
 
-    A game ends when the environment says so (terminated or truncated); one that is given up by
-    a reset is not written. Put it around what ``gym.make`` returns, so that it sees the limit,
-    and inside of wrappers that change actions. Refused actions are no moves and are not recorded.
+    A game ends when it is terminated or truncated; a game abandoned by a reset is not written. Wrap
+    the environment that ``gym.make`` returns, so that the step limit is seen, and apply wrappers
+    that change actions outside this one. Refused actions are not recorded.
 
     Args:
         env: A ``QuaranteVoleurs-v0``, wrapped or not.
-        folder: Where files go; made where it is missing.
+        folder: Folder of the files; created if it is missing.
         every: Write the first game and each ``every``-th after it.
         prefix: Files are ``PREFIX-000001.json`` and so on.
-        player: Who plays, for the files.
+        player: The player's name in the files.
 
     Raises:
-        TypeError: The environment is not one of ours.
-        ValueError: An argument has a value that it cannot have.
-        OSError: The folder cannot be made.
+        TypeError: The environment is not a ``QuaranteVoleurs-v0``.
+        ValueError: An argument has an invalid value.
+        OSError: The folder cannot be created.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class RecordPlaythrough(
         self._thought: tuple[float | None, Pairs | None] = (None, None)
 
     def note(self, value: float | None = None, likeliest: Pairs | None = None) -> None:
-        """Record what the player thinks before its next action; kept if noted at every step.
+        """Record the player's estimates before its next action; kept if noted at every step.
 
         Args:
             value: Its value estimate.
@@ -210,7 +210,7 @@ class RecordPlaythrough(
         """Take one action; see the environment. Writes the file when the game ends.
 
         Raises:
-            OSError: The file cannot be written; the step has been taken.
+            OSError: The file cannot be written; the step has been taken nevertheless.
         """
         observation, reward, terminated, truncated, info = self.env.step(action)
         tape, thought = self._tape, self._thought
@@ -228,28 +228,28 @@ if TYPE_CHECKING:
     _VectorWrapper = gym.vector.VectorWrapper[
         Observation, np.ndarray, Observation, np.ndarray, np.ndarray
     ]
-else:  # which takes no parameters in older versions of Gymnasium
+else:  # the class takes no type parameters in older versions of Gymnasium
     _VectorWrapper = gym.vector.VectorWrapper
 
 
 class RecordPlaythroughVector(_VectorWrapper, gym.utils.RecordConstructorArgs):
     """Writes a playthrough file of every game of a batch that ends, or of every n-th.
 
-    In every autoreset mode; for Gymnasium's own vector environments, wrap the single ones in
-    :class:`RecordPlaythrough` instead. A game that is given up by a reset is not written, refused
-    actions are not recorded.
+    It works in every autoreset mode. With Gymnasium's own vector environments, wrap the single
+    environments in :class:`RecordPlaythrough` instead. A game abandoned by a reset is not written,
+    and refused actions are not recorded.
 
     Args:
         env: A ``QuaranteVoleursVectorEnv``, wrapped or not.
-        folder: Where files go; made where it is missing.
+        folder: Folder of the files; created if it is missing.
         every: Write the first game and each ``every``-th after it, counted over the whole batch.
         prefix: Files are ``PREFIX-000001.json`` and so on.
-        player: Who plays, for the files.
+        player: The player's name in the files.
 
     Raises:
         TypeError: The environment is not the native batch.
-        ValueError: An argument has a value that it cannot have.
-        OSError: The folder cannot be made.
+        ValueError: An argument has an invalid value.
+        OSError: The folder cannot be created.
     """
 
     def __init__(
@@ -283,14 +283,14 @@ class RecordPlaythroughVector(_VectorWrapper, gym.utils.RecordConstructorArgs):
         values: Sequence[float] | np.ndarray | None = None,
         likeliest: Sequence[Pairs] | None = None,
     ) -> None:
-        """Record what the players think before their next actions; kept if noted at every step.
+        """Record estimates before the next actions; kept if noted at every step of a game.
 
         Args:
-            values: Per game the value estimate, (num_envs,).
-            likeliest: Per game (action, probability) pairs, the likeliest first.
+            values: The value estimate of each environment, (num_envs,).
+            likeliest: For each environment (action, probability) pairs, the likeliest first.
 
         Raises:
-            ValueError: There is not one entry a game.
+            ValueError: The number of entries is not ``num_envs``.
         """
         for name, given in (("values", values), ("likeliest", likeliest)):
             if given is not None and len(given) != self.num_envs:
@@ -318,10 +318,10 @@ class RecordPlaythroughVector(_VectorWrapper, gym.utils.RecordConstructorArgs):
     def step(
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Take one action in every game; see the environment. Writes files of games that end.
+        """Take one action in every environment, and write files of games that end.
 
         Raises:
-            OSError: A file cannot be written; the step has been taken.
+            OSError: A file cannot be written; the step has been taken nevertheless.
         """
         observation, rewards, terminations, truncations, infos = self.env.step(actions)
         values, likeliest = self._noted_values, self._noted_likeliest
@@ -331,7 +331,7 @@ class RecordPlaythroughVector(_VectorWrapper, gym.utils.RecordConstructorArgs):
         final = infos.get("final_info")
         taken = np.asarray(actions).tolist()
         for i, tape in enumerate(self._tapes):
-            if tape is None:  # the game had ended: this was its reset, not a step
+            if tape is None:  # the game ended in the step before: this step reset it
                 self._begin(i, infos)
                 continue
             last = final if final is not None and ended[i] else None

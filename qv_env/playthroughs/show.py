@@ -1,7 +1,7 @@
-"""A playthrough in the terminal: with keys, line by line, as an animation, or printed.
+"""Playthroughs in the terminal: controlled by keys or lines, as an animation, or printed.
 
-The keys need a POSIX terminal (``termios``); elsewhere the viewer reads lines. Whatever ends it,
-the terminal is left as it was found.
+Control by keys needs a POSIX terminal (``termios``); elsewhere the viewer reads lines. However the
+viewer ends, the terminal's state is restored.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ else:
     HAS_KEYS = True
 
 STEPS_PER_SECOND = 4.0
-SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # what + and - choose from
-LEAP = 10  # steps that up and down go
+SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # the choices of + and -
+LEAP = 10  # steps skipped by up and down
 
 _LIKELIEST_SHOWN = 5
 
-_ENTER_SCREEN = "\x1b[?1049h\x1b[?25l"  # the second screen, the cursor hidden
+_ENTER_SCREEN = "\x1b[?1049h\x1b[?25l"  # the alternate screen, with the cursor hidden
 _LEAVE_SCREEN = "\x1b[?25h\x1b[?1049l"
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _CLEAR, _HOME, _LINE_END, _SCREEN_END = "\x1b[2J", "\x1b[H", "\x1b[K\n", "\x1b[K\x1b[J"
@@ -54,7 +54,7 @@ _KEYS_LINE = "→/n ←/p step  ↓ ↑ 10 steps  Home End  a auto  + - speed  g
 
 
 class Place(NamedTuple):
-    """Where a card lies on a printed board: the pile's label, and how far up the pile.
+    """The position of a card on a printed board: its pile's label, and its row.
 
     Attributes:
         label: ``waste``, ``f1`` .. ``f8`` or ``c1`` .. ``c10``.
@@ -66,11 +66,11 @@ class Place(NamedTuple):
 
 
 class Film:
-    """A playthrough with every position worked out, and what is said about each.
+    """A playthrough with all of its positions, and the text shown with each.
 
     Args:
         playthrough: The game.
-        title: What the first line starts with, such as the file's name.
+        title: The start of the first line, such as the file's name.
     """
 
     def __init__(self, playthrough: Playthrough, title: str = "") -> None:
@@ -118,7 +118,7 @@ class Film:
         return f"{step.name} {card}  {step.points:+d}  score {step.score}{won}"
 
     def _estimate_lines(self, number: int) -> list[str]:
-        """What the player thought before the next action, where it is recorded."""
+        """The player's estimates before the next action, if they are recorded."""
         game, parts = self.playthrough, []
         if game.values is None and game.likeliest is None:
             return []
@@ -131,7 +131,7 @@ class Film:
                     "likeliest "
                     + (" ".join(f"{ACTION_NAMES[action]} {p:.0%}" for action, p in shown) or "none")
                 )
-        return ["  ".join(parts)]  # an empty line at the end, so that the board stays in place
+        return ["  ".join(parts)]  # at the end an empty line, so that the board does not move
 
 
 def _moved_card(game: Game, place: Place | None) -> str:
@@ -153,7 +153,7 @@ def frame(film: Film, number: int, color: bool = False, highlight: bool = False)
     Args:
         film: The game.
         number: 0 (before the first step) to ``film.last``.
-        color: Whether red suits are red, by terminal escapes.
+        color: Whether red suits are printed in red, with terminal escapes.
         highlight: Whether the moved card is shown in reverse video.
     """
     lines = film.board(number).splitlines()
@@ -200,7 +200,7 @@ def _span(lines: list[str], place: Place) -> tuple[int, int, int]:
 
 
 def move_lines(steps: list[Step]) -> Iterator[str]:
-    """Yield one line a move: its number, name, points and the score after it."""
+    """Yield a line per move: its number, name, points and the score after it."""
     yield f"{'step':>4}  {'action':<6}  {'points':>6}  {'score':>5}"
     for step in steps:
         yield f"{step.number:>4}  {step.name:<6}  {step.points:>+6d}  {step.score:>5}"
@@ -219,11 +219,11 @@ def summary(film: Film) -> Iterator[str]:
 
 
 def animate(film: Film, out: TextIO, color: bool, speed: float = STEPS_PER_SECOND) -> None:
-    """Show every position in turn, without keys; the last one stays.
+    """Show every position in turn, without keys; the last one remains on the screen.
 
     Args:
         film: The game.
-        out: Where to; on a terminal, each position takes the last one's place.
+        out: The output; on a terminal, each position replaces the previous one.
         color: Whether red suits are red.
         speed: Steps per second.
     """
@@ -248,7 +248,7 @@ def animate(film: Film, out: TextIO, color: bool, speed: float = STEPS_PER_SECON
 
 
 def _screen(lines: list[str], bottom: str = "") -> str:
-    """What redraws the terminal's screen with lines, as many as there is room for."""
+    """Return the text that redraws the terminal's screen with as many lines as fit."""
     width, height = shutil.get_terminal_size()
     room = height - 1
     if len(lines) + bool(bottom) > room:
@@ -262,7 +262,7 @@ def _screen(lines: list[str], bottom: str = "") -> str:
 
 
 def _clipped(line: str, width: int) -> str:
-    """A line that is not wrapped; one with escapes is a board's, and those are narrow."""
+    """Cut a line to a width. Lines with escapes are those of a board, which is narrow."""
     return line if "\x1b" in line else line[: max(width - 1, 1)]
 
 
@@ -291,7 +291,7 @@ def split_keys(text: str) -> tuple[list[str], str]:
 
     Returns:
         Characters and names (``up``, ``right``, ``home``, ``escape``, ...; "" for a key that has
-        no meaning here), and the rest: an escape sequence whose end has not come yet.
+        no meaning here), and the rest: an incomplete escape sequence.
     """
     keys, at = [], 0
     while at < len(text):
@@ -310,7 +310,7 @@ def split_keys(text: str) -> tuple[list[str], str]:
 
 
 class Controls:
-    """Where the viewer stands and what each key does to it; knows no terminal.
+    """The state of the viewer and the effect of each key, independent of the terminal.
 
     Args:
         last: The last step's number.
@@ -318,10 +318,10 @@ class Controls:
 
     Attributes:
         number: The step that is shown.
-        playing: Whether steps follow by themselves.
+        playing: Whether automatic play is on.
         speed: Steps per second.
         prompt: The digits of a jump that is being typed, or None.
-        notice: What the last key has to say.
+        notice: The message of the last key.
         ended: Whether the viewer was asked to quit.
     """
 
@@ -335,7 +335,7 @@ class Controls:
         self.ended = False
 
     def press(self, key: str) -> None:
-        """Do what a key (see ``split_keys``) stands for."""
+        """Handle a key (see ``split_keys``)."""
         self.notice = ""
         if self.prompt is not None and self._typed(key):
             return
@@ -354,7 +354,7 @@ class Controls:
             self._go(key)
 
     def tick(self) -> None:
-        """Go one step on, as the automatic play does; it ends with the game."""
+        """Advance one step in automatic play, which ends with the game."""
         self.number = min(self.number + 1, self.last)
         self.playing = self.playing and self.number < self.last
 
@@ -369,7 +369,7 @@ class Controls:
         return _KEYS_LINE
 
     def _typed(self, key: str) -> bool:
-        """Whether a key belonged to the jump that is being typed."""
+        """Handle a key of the jump that is being typed; return whether it was one."""
         assert self.prompt is not None
         if key.isascii() and key.isdigit():
             self.prompt = (self.prompt + key)[:9]
@@ -380,7 +380,7 @@ class Controls:
             self.prompt = None
         elif key in ("escape", "g"):
             self.prompt = None
-        else:  # any other key ends the typing and does what it does
+        else:  # any other key cancels the jump and is handled as usual
             self.prompt = None
             return False
         return True
@@ -406,7 +406,7 @@ class Controls:
 
 
 def interact(film: Film, color: bool, speed: float = STEPS_PER_SECOND) -> None:
-    """Show a game on the terminal that stdin and stdout are, under control of keys (or of lines).
+    """Show a game on the terminal of stdin and stdout, controlled by keys (or by lines).
 
     Args:
         film: The game.
@@ -422,7 +422,7 @@ def interact(film: Film, color: bool, speed: float = STEPS_PER_SECOND) -> None:
 class _Terminal:
     """The viewer with keys on a POSIX terminal."""
 
-    _PATIENCE = 0.25  # seconds after which the window's size is looked at, and an escape is a key
+    _PATIENCE = 0.25  # seconds until the window's size is checked, and a lone escape is a key
 
     def __init__(self, film: Film, color: bool, speed: float) -> None:
         self.film = film
@@ -434,7 +434,7 @@ class _Terminal:
 
     def run(self) -> None:
         self.modes = termios.tcgetattr(self.input)
-        # A signal that ends the program must not leave the terminal without echo and cursor.
+        # A signal that ends the program must not leave the terminal without echo or cursor.
         handlers = {s: signal.signal(s, _end_program) for s in (signal.SIGTERM, signal.SIGHUP)}
         try:
             self._enter()
@@ -445,9 +445,9 @@ class _Terminal:
                 signal.signal(number, handler)
 
     def _enter(self) -> None:
-        tty.setcbreak(self.input, termios.TCSADRAIN)  # what was typed ahead counts
+        tty.setcbreak(self.input, termios.TCSADRAIN)  # keeps keys that were typed ahead
         modes = termios.tcgetattr(self.input)
-        modes[6][termios.VSUSP] = b"\0"  # Ctrl-Z comes as a key: the screen is to be left first
+        modes[6][termios.VSUSP] = b"\0"  # Ctrl-Z is read as a key: first the screen is left
         termios.tcsetattr(self.input, termios.TCSADRAIN, modes)
         sys.stdout.write(_ENTER_SCREEN + _CLEAR)
 
@@ -456,7 +456,7 @@ class _Terminal:
             sys.stdout.write(_LEAVE_SCREEN)
             sys.stdout.flush()
         finally:
-            with contextlib.suppress(termios.error):  # the terminal is gone
+            with contextlib.suppress(termios.error):  # if the terminal is gone
                 termios.tcsetattr(self.input, termios.TCSADRAIN, self.modes)
 
     def _loop(self) -> None:
@@ -492,7 +492,7 @@ class _Terminal:
         sys.stdout.flush()
 
     def _keys(self, timeout: float) -> list[str]:
-        """The keys pressed until now, or within a time."""
+        """Return the keys pressed so far, waiting for one until the timeout."""
         if not select.select([self.input], [], [], timeout)[0]:
             waiting, self.unread = self.unread, ""
             return ["escape"] if waiting else []
@@ -507,7 +507,7 @@ class _Terminal:
 
     def _suspend(self) -> None:
         self._leave()
-        os.kill(0, signal.SIGTSTP)  # as the terminal would have: the whole foreground job
+        os.kill(0, signal.SIGTSTP)  # to the whole foreground job, as the terminal would do
         self._enter()
 
 
@@ -516,7 +516,7 @@ def _end_program(number: int, _: FrameType | None) -> NoReturn:
 
 
 def _interact_by_lines(film: Film) -> None:
-    """The viewer where no key can be read by itself."""
+    """The viewer for terminals on which single keys cannot be read."""
     controls = Controls(film.last)
     while not controls.ended:
         print(frame(film, controls.number))

@@ -1,11 +1,11 @@
-"""Playthroughs as one self-contained page: it opens from the disk, without a network.
+"""Playthroughs as a self-contained page, which can be opened from disk without a network.
 
-The rules stay in Python. The page gets the first position and, per step, which card went from which
-pile to which, what that scored and what it is called; it moves cards and knows no rules.
+The rules stay in Python. The page gets the first position and, for each step, the card, its source
+and target piles, the points and the action's name; it moves cards and implements no rules.
 
-All that a file says is embedded as JSON in a block that is no script, with every ``<``, ``>`` and
-``&`` escaped, and set as text by the page. A content security policy allows the page's own script
-and style, by their hashes, and nothing from elsewhere.
+The content of a playthrough file is embedded as JSON in a block that is not a script, with every
+``<``, ``>`` and ``&`` escaped, and the page inserts it as text. A content security policy allows
+the page's own script and style, by their hashes, and nothing else.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ STATIC = Path(__file__).parent / "static"
 _STYLES = (render.STATIC / "page.css", render.STATIC / "table.css", STATIC / "viewer.css")
 _SCRIPTS = (render.STATIC / "table.js", STATIC / "viewer.js")
 
-_MAX_TEXT = 2000  # characters of a free text that the page shows
+_MAX_TEXT = 2000  # characters of a free text shown on the page
 
 
 class DifferentDealsError(ValueError):
-    """Two playthroughs that are to be shown side by side are not of the same deal."""
+    """Two playthroughs to be shown side by side are not of the same deal."""
 
 
 def check_same_deal(one: Playthrough, other: Playthrough) -> None:
-    """Raise a DifferentDealsError where two playthroughs do not start with the same cards."""
+    """Raise a DifferentDealsError unless two playthroughs start with the same cards."""
     if not np.array_equal(one.start(), other.start()):
         raise DifferentDealsError(
             "side by side stand games of one deal, not of"
@@ -64,19 +64,19 @@ def check_same_deal(one: Playthrough, other: Playthrough) -> None:
 
 
 def aligned(one: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the moments of two games of one deal, so that both draw at the same moments.
+    """Align two games of one deal as a list of moments, so that both draw at the same moments.
 
-    Between two draws the game with fewer moves waits for the other one.
+    Between two draws, the game with fewer moves waits for the other one.
 
     Args:
         one: The first game's actions.
         other: The second game's.
 
     Returns:
-        Per moment how many steps of each have been taken, from (0, 0) to all of both.
+        For each moment, the number of steps taken in each game, from (0, 0) to all steps of both.
     """
     moments = [(0, 0)]
-    # Where each stretch ends: before the next draw, or with the game. A game out of draws waits.
+    # A stretch ends before the next draw or with the game. A game without further draws waits.
     stretches = [_stretches(one), _stretches(other)]
     for k in range(max(map(len, stretches))):
         (a, a_end), (b, b_end) = (s[k] if k < len(s) else (s[-1][1],) * 2 for s in stretches)
@@ -87,7 +87,10 @@ def aligned(one: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _stretches(actions: Sequence[int]) -> list[tuple[int, int]]:
-    """A game's stretches, as steps taken before and after; each but the first starts by a draw."""
+    """Return the stretches between draws, as steps taken before and after each stretch.
+
+    Each stretch but the first starts with a draw.
+    """
     cuts = [0, *(i for i, action in enumerate(actions) if action == DRAW), len(actions)]
     return list(pairwise(cuts))
 
@@ -99,8 +102,8 @@ def pile_name(kind: int, index: int) -> str:
     return f"{'c' if kind == COLUMN else 'f'}{index + 1}"
 
 
-# What moves are written as numbers with, in the page as well: all piles and cards, and for each
-# action its source and its name.
+# The tables that the numbers in a game's moves index, in the page as well: all piles, all cards,
+# and for each action its source and its name.
 _PILES = (
     pile_name(STOCK, 0),
     pile_name(WASTE, 0),
@@ -112,14 +115,14 @@ _ACTIONS = tuple(
     (pile_name(move.source, move.source_index), name)
     for move, name in zip(MOVES, ACTION_NAMES, strict=True)
 )
-_FIRST_PILE = np.array([0, 1, 2, 2 + NUM_COLUMNS])  # by kind of pile, the place in _PILES
+_FIRST_PILE = np.array([0, 1, 2, 2 + NUM_COLUMNS])  # by kind of pile, the index in _PILES
 
 
 @compiled
 def _trace(states: np.ndarray, actions: np.ndarray, moves: np.ndarray) -> None:
-    """Play legal actions (uint8 (n,)) on ``states[0]`` and write what each did (int32 (n, 4)).
+    """Play legal actions (uint8 (n,)) on ``states[0]`` and write their effects (int32 (n, 4)).
 
-    A row is the action, the target's place in ``_PILES``, the card (0..51) and the points.
+    A row is the action, the target's index in ``_PILES``, the card (0..51) and the points.
     """
     game = states[0]
     for k in range(len(actions)):
@@ -127,7 +130,7 @@ def _trace(states: np.ndarray, actions: np.ndarray, moves: np.ndarray) -> None:
         target = MOVE_TABLE[action, 2]
         card_id = top_card(game, MOVE_TABLE[action, 0], MOVE_TABLE[action, 1])
         pile = MOVE_TABLE[action, 3]
-        if target == FOUNDATION:  # the rules choose which
+        if target == FOUNDATION:  # the rules choose the foundation
             pile = accepting_foundation(game, card_id)
         moves[k, 0] = action
         moves[k, 1] = _FIRST_PILE[target] + pile
@@ -136,7 +139,7 @@ def _trace(states: np.ndarray, actions: np.ndarray, moves: np.ndarray) -> None:
 
 
 def _moves(playthrough: Playthrough) -> list[list[int]]:
-    """A game's moves: action, target, card and points of each, as :func:`game_data` says."""
+    """Return a game's moves: action, target, card and points of each; see :func:`game_data`."""
     moves = np.empty((len(playthrough.actions), 4), dtype=np.int32)
     _trace(playthrough.start(), np.array(playthrough.actions, dtype=np.uint8), moves)
     listed: list[list[int]] = moves.tolist()
@@ -144,7 +147,7 @@ def _moves(playthrough: Playthrough) -> list[list[int]]:
 
 
 def view_of(game: Game) -> dict[str, Any]:
-    """Return what lies open, with the keys of ``Game.view`` that ``table.js`` draws."""
+    """Return the visible position, with the keys of ``Game.view`` that ``table.js`` draws."""
     tops = [int(foundation_top(game, f)) for f in range(len(game["foundations"]))]
     return {
         "columns": [
@@ -167,19 +170,19 @@ def view_of(game: Game) -> dict[str, Any]:
 
 
 def game_data(playthrough: Playthrough, title: str = "") -> dict[str, Any]:
-    """Return a playthrough as the page wants it: JSON's lists, numbers and strings.
+    """Return a playthrough as JSON values for the page.
 
     Args:
         playthrough: The game.
-        title: What it is called besides its player's name, such as a file's name.
+        title: A title in addition to the player's name, such as a file's name.
 
     Returns:
         Keys ``title``, ``player``, ``deal`` ("" for an explicit deck), ``score``, ``won``,
         ``start`` (a view), ``moves`` (per step the action, the target pile, the card and the
-        points, all but the points as places in the lists that :func:`viewer_frame` has),
-        ``values`` and ``likeliest`` (per step [name, probability, source, target], the piles
-        null where the rules refuse the action; null where nothing was recorded), and ``notes``,
-        the file's further keys as pairs of texts.
+        points, all but the points as indices of the lists in :func:`viewer_frame`), ``values``
+        and ``likeliest`` (per step [name, probability, source, target], the piles null if the
+        rules refuse the action; null if nothing was recorded), and ``notes``, the file's further
+        keys as pairs of texts.
     """
     likeliest = None
     if playthrough.likeliest is not None:
@@ -210,12 +213,12 @@ def _piles(move: LastMove) -> tuple[str, str]:
 
 
 def _thoughts(game: Game, pairs: Likeliest) -> list[list[Any]]:
-    """A player's likeliest actions: name, probability, and the piles they go from and to."""
+    """Return a player's likeliest actions: name, probability, source and target piles."""
     thoughts: list[list[Any]] = []
     for action, probability in pairs:
         source: str | None = pile_name(MOVES[action].source, MOVES[action].source_index)
         target: str | None = pile_name(MOVES[action].target, MOVES[action].target_index)
-        # The rules choose the foundation; a player may also have thought of what they refuse.
+        # The rules choose the foundation; a recorded action may also be illegal.
         copied = np.array([game], dtype=game.dtype)
         attempt(copied[0], action)
         move = last_move(game, copied[0])
@@ -234,14 +237,14 @@ def _note(value: Any) -> str:
 
 @dataclass(frozen=True)
 class ViewerFrame:
-    """The viewer's page around its data; ``before + data + after`` is the page.
+    """The viewer's page without its data; ``before + data + after`` is the page.
 
-    It is the same for all games. A page that shows many games has it once, and joins it with the
-    :func:`viewer_data` of the game that is asked for.
+    It is the same for all games. A page that shows many games contains it once, and combines it
+    with the :func:`viewer_data` of the selected game.
 
     Attributes:
-        before: The page up to its data: policy, styles, markup, and how tables are drawn.
-        after: The rest: the script.
+        before: The page before its data: policy, styles, markup, and how tables are drawn.
+        after: The page after its data: the script.
     """
 
     before: str
@@ -255,9 +258,9 @@ class ViewerFrame:
 def viewer_frame() -> ViewerFrame:
     """Return the viewer's page without its data.
 
-    Its JSON block ``table`` has what all games have in common: ``layout`` and ``art`` say how
-    tables are drawn; ``piles``, ``cards`` and ``actions`` (a source and a name each) are what the
-    numbers in a game's moves stand for.
+    Its JSON block ``table`` has what all games have in common: ``layout`` and ``art``, which define
+    how tables are drawn, and the lists that the numbers in a game's moves index: ``piles``,
+    ``cards`` and ``actions`` (a source and a name each).
     """
     style = "\n".join(path.read_text(encoding="utf-8") for path in _STYLES)
     script = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS)
@@ -281,9 +284,9 @@ def viewer_frame() -> ViewerFrame:
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
-    """A template with its parts in place of their names in double braces.
+    """Return a template in which names in double braces are replaced by the parts of those names.
 
-    All at once: what one part holds is never taken for the place of another.
+    All are replaced in one pass, so braces inside a part are left alone.
     """
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
@@ -295,19 +298,19 @@ def viewer_data(
     speed: float = STEPS_PER_SECOND,
     step: int = 0,
 ) -> str:
-    """Return what a viewer's page shows, as JSON that can be embedded in HTML.
+    """Return the data of a viewer's page, as JSON that can be embedded in HTML.
 
     Args:
         playthrough: The game.
-        other: A second one of the same deal, to stand beside it.
-        titles: What the games are called besides their players' names.
-        speed: Steps per second that it begins with.
-        step: The step that it begins at, 0 the deal; of two games a moment, see ``aligned``.
+        other: A second game of the same deal, shown beside the first.
+        titles: Titles of the games, in addition to their players' names.
+        speed: The initial speed, in steps per second.
+        step: The first step shown, 0 for the deal; with two games a moment, see ``aligned``.
 
     Returns:
         An object with the keys ``games`` (see :func:`game_data`), ``moments`` (see
-        :func:`aligned`; null for one game), ``speeds`` (to choose from, rising), ``speed`` and
-        ``step``.
+        :func:`aligned`; null for one game), ``speeds`` (the choices, in increasing order),
+        ``speed`` and ``step``.
 
     Raises:
         DifferentDealsError: The two are not of the same deal.
@@ -356,10 +359,10 @@ _ESCAPED = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def embedded_json(value: Any) -> str:
-    """Return JSON that no HTML parser takes for markup, whatever texts it holds.
+    """Return a value as JSON that no HTML parser can mistake for markup.
 
-    Characters with a meaning there are written as JSON's escapes, so it is the same value; lone
-    surrogates are as well, since UTF-8 has none.
+    Characters with a meaning in HTML are written as JSON escapes, which leaves the value the same;
+    so are lone surrogates, which UTF-8 cannot encode.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     text = re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)

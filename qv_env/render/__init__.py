@@ -1,10 +1,10 @@
 """Pictures of a game: one layout of the table, its art, the pixels, the window.
 
 =============  ==========================================================================
-module         what it knows
+module         contents
 =============  ==========================================================================
-``layout``     where everything stands on the table; pure Python, also as JSON for pages
-``art``        shapes of the suits and colours; pure Python, also as SVG for pages
+``layout``     the positions of everything on the table; pure Python, also as JSON for pages
+``art``        shapes of the suits, and colours; pure Python, also as SVG for pages
 ``pixels``     a game as an RGB array (needs Pillow, the extra ``render``)
 ``window``     the same picture in a window (needs pygame-ce, the extra ``human``)
 =============  ==========================================================================
@@ -15,5 +15,5 @@ pygame-ce are imported when the first picture is drawn.
 
 from pathlib import Path
 
-# The table as a page draws it, table.css and table.js, and page.css, the look of all pages.
+# table.css and table.js, with which a page draws the table, and page.css, the style of all pages.
 STATIC = Path(__file__).parent / "static"

@@ -1,10 +1,9 @@
 """The art of the table: the shapes of the suits and the colours, drawn for this project.
 
 Shapes are SVG path data in a box of 100 x 100, made of absolute ``M``, ``L``, ``C`` and ``Z`` only,
-so that pages use them as they are and :func:`flatten` turns them into polygons. The suits have four
-colours, two dark and two warm ones, that differ in lightness as well, so that they stay apart in
-a thumbnail and for colour-blind eyes; the columns of this game are built in suit, and so show
-as colours.
+so that pages can use them directly and :func:`flatten` can turn them into polygons. The suits have
+four colours, two dark and two warm, which also differ in lightness, so that they can be told apart
+in a thumbnail and by colour-blind people; since columns are built in suit, colours show them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FELT_LIGHT: Colour = (33, 92, 82)  # the table, at its brightest ...
 FELT_DARK: Colour = (19, 58, 56)  # ... and at its edges
 HEADER: Colour = (14, 40, 40)
 FACE: Colour = (252, 251, 247)
-COURT: Colour = (246, 240, 226)  # the ground of a court card's panel
+COURT: Colour = (246, 240, 226)  # the background of a court card's panel
 EDGE: Colour = (150, 152, 146)  # the line around a card
 BACK: Colour = (42, 72, 122)
 BACK_LINE: Colour = (150, 176, 214)
@@ -31,7 +30,7 @@ MARK: Colour = (255, 196, 46)  # the last move
 
 
 def _circle(x: float, y: float, radius: float) -> str:
-    k = 0.5523 * radius  # four cubics that look like a circle
+    k = 0.5523 * radius  # for four cubics that approximate a circle
     r = radius
     return (
         f"M{x} {y - r}"
@@ -63,7 +62,7 @@ _CLUB = " ".join(
 
 SUIT_PATHS: tuple[str, ...] = (_SPADE, _HEART, _DIAMOND, _CLUB)
 
-# What stands above the suit on a jack, a queen and a king.
+# The shapes above the suit on a jack, a queen and a king.
 CROWN_PATHS: tuple[str, ...] = (
     "M16 84 L10 42 L50 66 L90 42 L84 84 Z",
     " ".join(
@@ -110,7 +109,7 @@ def flatten(path: str, pieces: int = 12) -> list[list[Point]]:
 
     Args:
         path: Path data of this module: absolute ``M``, ``L``, ``C``, ``Z``.
-        pieces: Into how many lines a curve is cut.
+        pieces: The number of lines that approximate a curve.
 
     Raises:
         ValueError: The path holds another command.

@@ -1,7 +1,7 @@
-"""The one layout of the table: where every card, count and label stands.
+"""The layout of the table: the positions of all cards, counts and labels.
 
-Everything that draws a game asks here: the pixel renderer and the window call the functions, the
-pages read the same numbers as JSON (:func:`layout_json`). Nothing here draws.
+Everything that draws a game uses this layout: the pixel renderer and the window call the functions,
+and the pages read the same numbers as JSON (:func:`layout_json`). Nothing is drawn here.
 
 The table is 960 x 640 units, x to the right and y downwards from the top left corner; a unit is a
 pixel of the rendered picture. All numbers are ints::
@@ -10,10 +10,10 @@ pixel of the rendered picture. All numbers are ints::
     stock  waste   f1    f2    f3    f4    f5    f6    f7    f8         the upper row
     c1     c2      c3    c4    c5    c6    c7    c8    c9    c10        the columns
 
-A column's cards overlap downwards. Up to ten cards they stand ``MAX_STEP`` apart, above that they
-move closer, so that a column of 16 (the highest there can be) just fits. Of every covered card the
-index, its rank and suit in the upper left corner, stays visible; columns so high that a
-large index would be cut off have cards with a smaller one (``TIGHT``).
+A column's cards overlap downwards. Up to ten cards are ``MAX_STEP`` apart; in longer columns they
+are closer, so that a column of 16 (the maximum) just fits. The index of a covered card, which is
+its rank and suit in the upper left corner, is always visible; in columns so long that a large index
+would be cut off, cards have a smaller one (``TIGHT``).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Rect(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Where a text stands: it is centred vertically in its place.
+    """The place of a text, which is centred vertically in it.
 
     Attributes:
-        place: The rectangle that the text stays in.
+        place: The rectangle that the text must not exceed.
         align: ``"left"``, ``"center"`` or ``"right"``.
         size: Size of the font.
     """
@@ -62,17 +62,17 @@ WIDTH, HEIGHT = 960, 640
 CARD_WIDTH, CARD_HEIGHT = 84, 112
 CORNER = 8  # radius of a card's corners
 
-_LEFT = 15  # of the leftmost pile
+_LEFT = 15  # x of the leftmost pile
 _PITCH = 94  # from one pile to the next
 _UPPER_ROW = 46
 _COLUMNS = 184
-_COLUMNS_END = 622  # no card of a column reaches further down
+_COLUMNS_END = 622  # the lower limit of the columns' cards
 
 # The index of a card, relative to its upper left corner.
 INDEX = Rect(6, 6, 66, 23)
 TIGHT_INDEX = Rect(6, 3, 50, 16)
 
-MAX_STEP = 36  # from a card to the one that lies on it, where there is room
+MAX_STEP = 36  # from a card to the one on top of it, if there is room
 
 
 def _fan(height: int) -> tuple[int, ...]:
@@ -83,9 +83,9 @@ def _fan(height: int) -> tuple[int, ...]:
     return tuple(int(step * row) for row in range(height))
 
 
-# By a column's height, 0..16: how far below the column's top each of its cards starts, ...
+# Indexed by a column's height, 0..16: how far below the column's top each of its cards starts, ...
 FANS = tuple(_fan(height) for height in range(MAX_COLUMN + 1))
-# ... and whether its cards have the smaller index, for lack of room.
+# ... and whether its cards need the smaller index.
 TIGHT = tuple(any(b - a < INDEX.bottom for a, b in pairwise(fan)) for fan in FANS)
 
 
@@ -111,7 +111,7 @@ def _name(pile: Rect, y: int) -> Label:
     return Label(Rect(pile.x, y, pile.width, 14), "center", 12)
 
 
-# Texts, by what they say.
+# The places of texts, by name.
 LABELS: dict[str, Label] = {
     "deal": Label(Rect(15, 5, 190, 28), "left", 20),
     "note": Label(Rect(210, 4, 322, 30), "left", 14),
@@ -127,7 +127,7 @@ LABELS: dict[str, Label] = {
 
 
 def card_place(column: int, row: int, height: int) -> Rect:
-    """Return where a column's card stands.
+    """Return the place of a column's card.
 
     Args:
         column: 0..9.
@@ -142,7 +142,7 @@ def card_place(column: int, row: int, height: int) -> Rect:
 
 
 def index_place(card: Rect, tight: bool) -> Rect:
-    """Return where a card's rank and suit stand, for a card at a place."""
+    """Return the place of the rank and suit of a card at a given place."""
     index = TIGHT_INDEX if tight else INDEX
     return index._replace(x=card.x + index.x, y=card.y + index.y)
 
@@ -151,14 +151,14 @@ def index_place(card: Rect, tight: bool) -> Rect:
 
 
 class LastMove(NamedTuple):
-    """What a step moved, as the picture marks it; nothing of it is hidden from the player.
+    """The move of a step, as pictures mark it; it reveals nothing hidden from the player.
 
     Attributes:
-        source: Kind of the pile the card left: ``STOCK``, ``WASTE``, ``COLUMN`` or ``FOUNDATION``
-            (``qv_env.actions``).
-        source_index: Which one, 0 where there is only one.
-        target: Kind of the pile it came to.
-        target_index: Which one.
+        source: Kind of the pile that the card left: ``STOCK``, ``WASTE``, ``COLUMN`` or
+            ``FOUNDATION`` (``qv_env.actions``).
+        source_index: The pile's index, 0 if there is only one of its kind.
+        target: Kind of the pile to which the card went.
+        target_index: The pile's index.
     """
 
     source: int
@@ -175,8 +175,8 @@ def last_move(before: Game, after: Game) -> LastMove | None:
         after: The record after at most one step.
 
     Returns:
-        The move; None where no single card went from one pile to another (a refused action, a new
-        game).
+        The move; None unless exactly one card went from one pile to another (after a refused
+        action, or in a new game).
     """
     if after["moves"] != before["moves"] + 1:
         return None
@@ -208,7 +208,7 @@ def source_place(move: LastMove, height: int) -> Rect:
 
     Args:
         move: The move.
-        height: How many cards the pile it left has now; only a column's matters.
+        height: The number of cards now in the source pile; used for columns only.
     """
     if move.source == COLUMN:
         return card_place(move.source_index, height, height + 1)
@@ -216,11 +216,11 @@ def source_place(move: LastMove, height: int) -> Rect:
 
 
 def target_place(move: LastMove, height: int) -> Rect:
-    """Return where a moved card lies now, for the frame around it.
+    """Return the present place of a moved card, for the frame around it.
 
     Args:
         move: The move.
-        height: How many cards the pile it came to has now; only a column's matters.
+        height: The number of cards now in the target pile; used for columns only.
     """
     if move.target == COLUMN:
         return card_place(move.target_index, height - 1, height)
@@ -239,8 +239,9 @@ def _pile_place(kind: int, index: int) -> Rect:
 def layout_json() -> dict[str, Any]:
     """Return the whole layout as lists, numbers and strings, for ``json.dumps``.
 
-    Rectangles are ``[x, y, width, height]``. The card in row r of a column of h cards stands
-    ``fans[h][r]`` below the column's place; ``tight[h]`` says whether its index is the smaller one.
+    Rectangles are ``[x, y, width, height]``. The card in row r of a column of h cards is
+    ``fans[h][r]`` below the column's place; ``tight[h]`` tells whether its index is the smaller
+    one.
 
     Returns:
         Keys ``width``, ``height``, ``card`` (width, height), ``corner``, ``stock``, ``waste``,

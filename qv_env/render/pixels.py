@@ -1,11 +1,11 @@
-"""A game as pixels: sprites, drawn once with Pillow, laid on the felt with NumPy.
+"""Pictures of a game: sprites, drawn once with Pillow, are blended onto the table with NumPy.
 
-:func:`draw` knows nothing that the player does not see: of the stock it reads the size alone.
-Sprites are drawn at four times their size and scaled down, when they are first needed; a frame then
-is a copy of the empty table and some fifty blits.
+:func:`draw` uses only what the player can see: of the stock it reads only the size. Sprites are
+drawn on first use, at four times their size, and scaled down; a frame is a copy of the empty table
+and some fifty blits.
 
-Texts are set in Aileron (Sora Sagano; CC0 1.0), which Pillow carries as its default font, so
-that pictures do not depend on the fonts of a machine. All else is drawn from ``qv_env.render.art``.
+Texts are set in Aileron (Sora Sagano; CC0 1.0), the default font included with Pillow, so that
+pictures do not depend on the fonts of a machine. All else is drawn from ``qv_env.render.art``.
 
 Pillow (the extra ``render``) is imported when the first sprite is drawn.
 """
@@ -32,11 +32,11 @@ _PAD = 6  # around a card: room for shadows and frames
 _SHADOW = 3  # how far a card's shadow reaches
 _JACK = 10  # the first rank with a crown
 
-_DEPTHS = ((1, 1), (16, 2), (40, 3))  # a pile of so many cards looks so many cards deep
+_DEPTHS = ((1, 1), (16, 2), (40, 3))  # from so many cards on, a pile is drawn so many cards deep
 
 
 def _pillow() -> tuple[Any, Any, Any]:
-    """Pillow's modules Image, ImageDraw and ImageFont."""
+    """Import Pillow's modules Image, ImageDraw and ImageFont."""
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError as error:
@@ -50,11 +50,11 @@ def _pillow() -> tuple[Any, Any, Any]:
 
 
 class _Sprite(NamedTuple):
-    """A picture to lay over others.
+    """A picture to blend onto others.
 
     Attributes:
-        colour: uint16 (height, width, 3), already multiplied by its opacity.
-        keep: uint16 (height, width, 3), 0..256: how much is kept of what lies under it.
+        colour: uint16 (height, width, 3), premultiplied by the opacity.
+        keep: uint16 (height, width, 3), 0..256: the weight of the picture below, times 256.
     """
 
     colour: np.ndarray
@@ -62,7 +62,7 @@ class _Sprite(NamedTuple):
 
 
 class _Canvas:
-    """A transparent picture of ``width`` x ``height`` pixels, drawn larger than it will be."""
+    """A transparent picture of ``width`` x ``height`` pixels, drawn larger and scaled down."""
 
     def __init__(self, width: int, height: int) -> None:
         image, draw, self._fonts = _pillow()
@@ -88,7 +88,7 @@ class _Canvas:
         width: float = 1,
         alpha: int = 255,
     ) -> None:
-        """A rectangle with round corners: box is left, top, right, bottom."""
+        """Draw a rectangle with round corners; ``box`` is left, top, right, bottom."""
         layer, draw = self._layer()
         left, top, right, bottom = (edge * _SCALE for edge in box)
         draw.rounded_rectangle(
@@ -103,7 +103,7 @@ class _Canvas:
     def shape(
         self, path: str, x: float, y: float, size: float, colour: art.Colour, alpha: int = 255
     ) -> None:
-        """A path of the art, in a square with its upper left corner at x, y."""
+        """Draw a path of the art in a square with its upper left corner at x, y."""
         layer, draw = self._layer()
         unit = size * _SCALE / 100
         for polygon in art.flatten(path):
@@ -122,7 +122,7 @@ class _Canvas:
         weight: float = 0.0,
         alpha: int = 255,
     ) -> float:
-        """A line of text; returns its width. ``weight`` makes its strokes so much broader."""
+        """Draw a line of text and return its width; ``weight`` is added to the stroke width."""
         layer, draw = self._layer()
         font = _font(round(size * _SCALE))
         draw.text(
@@ -138,7 +138,7 @@ class _Canvas:
         return font.getlength(text) / _SCALE
 
     def dash(self, period: float, length: float) -> None:
-        """Cut the picture into slanted stripes, so that its lines become dashes."""
+        """Cut the picture into slanted stripes, so that its lines become dashed."""
         y, x = np.mgrid[0 : self._size[1], 0 : self._size[0]]
         kept = (x + y) % round(period * _SCALE) < round(length * _SCALE)
         pixels = np.array(self.image)
@@ -146,8 +146,8 @@ class _Canvas:
         self.image = self._new.fromarray(pixels)
 
     def sprite(self) -> _Sprite:
-        """The picture at its real size."""
-        # Scaled down with colours multiplied by opacity, or dark fringes would show.
+        """Return the picture at its final size."""
+        # Colours are premultiplied by opacity before scaling; otherwise dark fringes would show.
         pixels = np.asarray(self.image.convert("RGBa").reduce(_SCALE), dtype=np.uint16)
         opacity = np.repeat(pixels[:, :, 3:], 3, axis=2).astype(np.uint32)
         keep = (256 - (opacity * 256 + 127) // 255).astype(np.uint16)
@@ -162,12 +162,12 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
 
 
 def text_width(text: str, size: float) -> float:
-    """Return how wide a text is, in pixels, at a size of the font."""
+    """Return the width of a text in pixels, at a given font size."""
     return float(_font(round(size * _SCALE)).getlength(text)) / _SCALE
 
 
 def _card_canvas() -> _Canvas:
-    """A canvas for a card and the pad around it, with the card's shadow."""
+    """Return a canvas for a card and the padding around it, with the card's shadow."""
     canvas = _Canvas(CARD_WIDTH + 2 * _PAD, CARD_HEIGHT + 2 * _PAD)
     for spread in range(_SHADOW, 0, -1):
         box = (
@@ -185,7 +185,7 @@ _CARD_BOX = (_PAD, _PAD, _PAD + CARD_WIDTH, _PAD + CARD_HEIGHT)
 
 @cache
 def _face(card_id: int, tight: bool) -> _Sprite:
-    """A card, face up; ``tight`` with the small index."""
+    """Return a card, face up; with the small index if ``tight`` is set."""
     suit, rank = divmod(card_id - 1, NUM_RANKS)
     colour, path = art.SUIT_COLOURS[suit], art.SUIT_PATHS[suit]
     text = RANK_LETTERS[rank].replace("T", "10")
@@ -193,14 +193,14 @@ def _face(card_id: int, tight: bool) -> _Sprite:
     canvas.panel(_CARD_BOX, CORNER, fill=art.FACE, line=art.EDGE, width=0.75)
 
     index = layout.index_place(Rect(_PAD, _PAD, CARD_WIDTH, CARD_HEIGHT), tight)
-    size = index.height / 0.74  # of the font: its capitals are so much lower
+    size = index.height / 0.74  # font size: its capitals are 0.74 of the size
     pip = index.height * 0.92
     width = canvas.text(text, index.x, index.bottom, size, colour, weight=0.5 if tight else 0.8)
     canvas.shape(path, index.x + width + 3, index.bottom - pip + 0.5, pip, colour)
 
     middle = _PAD + CARD_WIDTH / 2
     if rank >= _JACK:
-        top = _PAD + layout.MAX_STEP + 2  # nothing of it shows where the card is covered
+        top = _PAD + layout.MAX_STEP + 2  # hidden when the card is covered
         panel = (_PAD + 11, top, _PAD + CARD_WIDTH - 11, _PAD + CARD_HEIGHT - 8)
         canvas.panel(panel, 5, fill=art.COURT, line=colour, width=0.75)
         canvas.shape(art.CROWN_PATHS[rank - _JACK], middle - 14, top, 28, colour)
@@ -228,7 +228,7 @@ def _back() -> _Sprite:
 
 @cache
 def _place_outline(suit: int | None) -> _Sprite:
-    """An empty place; a foundation's shows its suit."""
+    """Return an empty place; that of a foundation shows its suit."""
     canvas = _Canvas(CARD_WIDTH + 2 * _PAD, CARD_HEIGHT + 2 * _PAD)
     canvas.panel(_CARD_BOX, CORNER, fill=(0, 24, 22), alpha=52)
     canvas.panel(_CARD_BOX, CORNER, line=art.FAINT_TEXT, width=1.5, alpha=90)
@@ -240,7 +240,7 @@ def _place_outline(suit: int | None) -> _Sprite:
 
 @cache
 def _frame() -> _Sprite:
-    """What goes on the edge of the card that moved last; it hides no index."""
+    """Return the frame around the card that moved last; it does not cover the index."""
     canvas = _Canvas(CARD_WIDTH + 2 * _PAD, CARD_HEIGHT + 2 * _PAD)
     left, top, right, bottom = _CARD_BOX
     for spread, alpha in ((3.0, 70), (1.5, 255)):
@@ -251,7 +251,7 @@ def _frame() -> _Sprite:
 
 @cache
 def _source_outline() -> _Sprite:
-    """What goes around the place that it left."""
+    """Return the outline of the place that the moved card left."""
     canvas = _Canvas(CARD_WIDTH + 2 * _PAD, CARD_HEIGHT + 2 * _PAD)
     left, top, right, bottom = _CARD_BOX
     canvas.panel((left - 3, top - 3, right + 3, bottom + 3), CORNER + 3, line=art.MARK, width=2.25)
@@ -261,7 +261,7 @@ def _source_outline() -> _Sprite:
 
 @lru_cache(maxsize=1024)
 def _text(text: str, size: int, colour: art.Colour, weight: float = 0.0) -> _Sprite:
-    """A line of text: its line of capitals is in the middle of its height."""
+    """Return a line of text whose capitals are vertically centred."""
     width = round(text_width(text, size)) + 4
     canvas = _Canvas(width, size + 4)
     canvas.text(text, 2, 2 + size * 0.5 + size * 0.36, size, colour, weight=weight)
@@ -270,7 +270,7 @@ def _text(text: str, size: int, colour: art.Colour, weight: float = 0.0) -> _Spr
 
 @lru_cache(maxsize=256)
 def _pill(text: str, width: int, height: int, size: int) -> _Sprite:
-    """A count on a dark ground."""
+    """Return a count on a dark background."""
     canvas = _Canvas(width, height)
     canvas.panel((0, 0, width, height), height / 2, fill=art.HEADER, alpha=255)
     canvas.panel((0, 0, width, height), height / 2, line=art.FAINT_TEXT, width=1, alpha=160)
@@ -280,7 +280,7 @@ def _pill(text: str, width: int, height: int, size: int) -> _Sprite:
 
 @lru_cache(maxsize=16)
 def _won(score: int, moves: int) -> _Sprite:
-    """What a won game shows on its empty columns."""
+    """Return the banner that a won game shows on its empty columns."""
     _, _, width, height = LABELS["won"].place
     canvas = _Canvas(width, height)
     canvas.panel((0, 0, width, height), 16, fill=art.HEADER, alpha=235)
@@ -297,7 +297,7 @@ def _won(score: int, moves: int) -> _Sprite:
 
 @lru_cache(maxsize=1)
 def _table() -> np.ndarray:
-    """The empty table: uint8 (640, 960, 3), with all places and names, not to be written to."""
+    """Return the empty table with all places and names: uint8 (640, 960, 3), read-only."""
     y, x = np.mgrid[0 : layout.HEIGHT, 0 : layout.WIDTH]
     across = (x - layout.WIDTH / 2) / (layout.WIDTH / 2)
     down = (y - layout.HEIGHT * 0.45) / (layout.HEIGHT * 0.6)
@@ -322,7 +322,7 @@ def _table() -> np.ndarray:
 
 
 def _blend(frame: np.ndarray, sprite: _Sprite, x: int, y: int, height: int | None = None) -> None:
-    """Lay a sprite, or its first rows, on a frame; x, y is the sprite's upper left corner."""
+    """Blend a sprite, or its first rows, onto a frame, with its upper left corner at x, y."""
     colour, keep = sprite
     rows, columns, _ = colour.shape
     if height is not None:
@@ -335,7 +335,7 @@ def _blend(frame: np.ndarray, sprite: _Sprite, x: int, y: int, height: int | Non
 
 
 def _blit(frame: np.ndarray, sprite: _Sprite, place: Rect, rows: int | None = None) -> None:
-    """Lay a card's sprite on its place; of a covered card only the rows that show."""
+    """Blend a card's sprite onto its place; for a covered card only the visible rows."""
     height = None if rows is None else _PAD + rows
     _blend(frame, sprite, place.x - _PAD, place.y - _PAD, height)
 
@@ -343,7 +343,7 @@ def _blit(frame: np.ndarray, sprite: _Sprite, place: Rect, rows: int | None = No
 def _write(
     frame: np.ndarray, label: Label, text: str, colour: art.Colour, weight: float = 0.0
 ) -> int:
-    """Write a text where a label stands; returns the x of its left end."""
+    """Write a text at a label's place; return the x of its left end."""
     sprite = _text(text, label.size, colour, weight)
     height, width, _ = sprite.colour.shape
     place = label.place
@@ -357,7 +357,7 @@ def _write(
 
 
 def _write_number(frame: np.ndarray, name: str, text: str) -> None:
-    """A number of the header, with its name before it."""
+    """Write a number of the header, with its name before it."""
     label = LABELS[name]
     left = _write(frame, label, text, art.TEXT, weight=0.4)
     end = Rect(label.place.x, label.place.y + 2, left - 4 - label.place.x, label.place.height)
@@ -370,7 +370,7 @@ def _fits(text: str, label: Label) -> bool:
 
 @lru_cache(maxsize=64)
 def _lines(text: str, label: Label) -> list[str]:
-    """A text in one or two lines that fit a label's width; cut where two are not enough."""
+    """Return a text in one or two lines that fit a label's width; a longer one is cut."""
     if _fits(text, label):
         return [text]
     words = text.split()
@@ -382,7 +382,7 @@ def _lines(text: str, label: Label) -> list[str]:
         while second and not _fits(second + "…", label):
             second = second[:-1]
         second = second.rstrip() + "…"
-    while not _fits(first, label):  # one endless word
+    while not _fits(first, label):  # a single word that is too long
         first = first[:-1]
     return [first, second]
 
@@ -397,7 +397,7 @@ def _write_note(frame: np.ndarray, text: str) -> None:
 
 
 def _draw_pile(frame: np.ndarray, sprite: _Sprite, place: Rect, size: int) -> None:
-    """Stock or waste, as deep as it is full."""
+    """Draw the stock or the waste, in a depth according to its size."""
     depth = max((depth for least, depth in _DEPTHS if size >= least), default=0)
     for below in range(depth - 1, 0, -1):
         _blit(frame, _back(), place._replace(x=place.x + below, y=place.y + 2 * below))
@@ -417,9 +417,9 @@ def draw(game: Game, deal: str = "", move: LastMove | None = None, note: str = "
     Args:
         game: A record of ``qv_env.rules.STATE``. The order of its stock has no influence.
         deal: The deal's code, shown in the header.
-        move: The last move, to be marked: an outline where the card was, a frame around it where
-            it lies now.
-        note: A remark for the header, such as why an action was refused; cut where it is too long.
+        move: The last move, which is marked: with an outline where the card was, and a frame
+            around the card.
+        note: A note for the header, such as why an action was refused; cut if it is too long.
 
     Returns:
         RGB, uint8 (640, 960, 3), a fresh array.
@@ -433,7 +433,7 @@ def draw(game: Game, deal: str = "", move: LastMove | None = None, note: str = "
 
     if move is not None:
         height = heights[move.source_index] if move.source == COLUMN else 0
-        if move.source == COLUMN:  # cards may lie on it
+        if move.source == COLUMN:  # cards may cover the outline
             _blit(frame, _source_outline(), layout.source_place(move, height))
 
     _draw_pile(frame, _back(), layout.STOCK_PLACE, stock_size)
@@ -482,8 +482,8 @@ def picture(
     Args:
         game: A record of STATE.
         deal: The deal's code, or ``""``.
-        before: The record before the last step, whose move is marked; None marks nothing.
-        reason: Which rule refused the last action, an index of REFUSALS.
+        before: The record before the last step, the move of which is marked; None marks nothing.
+        reason: The rule that refused the last action, an index of REFUSALS.
         mask: int8, the legal actions.
     """
     note = REFUSALS[reason]

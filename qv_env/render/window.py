@@ -1,9 +1,9 @@
 """The picture in a window, for ``render_mode="human"`` (needs pygame-ce, the extra ``human``).
 
-A click on the window's X closes it and nothing else: the program that steps the environment goes on
-at full speed, unseen, until the environment is closed; only after that does a reset open a window
-again. Every environment has a window of its own; a copy of an environment, deep or pickled, opens
-its own when it is first stepped.
+Closing the window does not end the episode: the program that steps the environment continues at
+full speed, without a window, until the environment is closed; only after that does a reset open a
+window again. Every environment has its own window; a copy of an environment, deep or pickled, opens
+a window when it is first stepped.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from qv_env.render import layout
 if TYPE_CHECKING:
     import pygame
 
-MAX_TABLES = 16  # a window shows no more games than that
+MAX_TABLES = 16  # the maximum number of games in a window
 _MAX_SIZE = (1440, 960)  # of a window when it opens
-_GROUND = (10, 28, 28)  # where no picture is
+_GROUND = (10, 28, 28)  # the colour around pictures
 
 _open: weakref.WeakSet[Window] = weakref.WeakSet()
 
 
 def _pygame() -> Any:
-    """The module pygame, imported when the first window opens."""
+    """Import pygame; called when the first window opens."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     try:
         import pygame
@@ -47,7 +47,7 @@ def _pygame() -> Any:
 
 
 def _grid(count: int, width: float, height: float) -> tuple[int, float]:
-    """How many columns show ``count`` tables largest in an area, and how large (1 is full size)."""
+    """Return the number of columns that shows ``count`` tables largest, and their scale."""
     best = (1, 0.0)
     for columns in range(1, count + 1):
         rows = math.ceil(count / columns)
@@ -63,12 +63,12 @@ class Window:
     Copies, deep or pickled, are windows that have not opened yet.
 
     Args:
-        title: What its title bar says.
+        title: The text of the title bar.
     """
 
     def __init__(self, title: str = "Quarante Voleurs") -> None:
         self.title = title
-        self._dismissed = False  # closed by its X
+        self._dismissed = False  # closed by the user
         self._window: pygame.Window | None = None
         self._clock: pygame.time.Clock | None = None
 
@@ -79,16 +79,16 @@ class Window:
 
     @property
     def dismissed(self) -> bool:
-        """Whether somebody closed the window; nothing is shown then until :meth:`close`."""
+        """Whether the user closed the window; then nothing is shown until :meth:`close`."""
         return self._dismissed
 
     def show(self, frames: Sequence[np.ndarray], fps: float | None = None) -> None:
-        """Show pictures, opening the window where necessary, and see to its events.
+        """Show pictures, opening the window if necessary, and handle its events.
 
         Args:
-            frames: RGB, uint8 (640, 960, 3) each, one a table; those after the first
+            frames: RGB, uint8 (640, 960, 3) each, one per table; those after the first
                 ``MAX_TABLES`` are not shown.
-            fps: Waits until 1/fps seconds have passed since the last call that waited. None does
+            fps: Wait until 1/fps seconds have passed since the last call that waited; None does
                 not wait.
 
         Raises:
@@ -99,7 +99,7 @@ class Window:
             return
         frames = frames[:MAX_TABLES]
         if self._window is not None and not _pygame().display.get_init():
-            self._take_down()  # another part of the program has shut pygame down
+            self._take_down()  # another part of the program has quit pygame
         if self._window is None:
             self._open_window(len(frames))
         _see_to_events()
@@ -163,7 +163,7 @@ class Window:
         window, self._window, self._clock = self._window, None, None
         window.destroy()
         pygame = _pygame()
-        # The last one out turns off the lights, if nobody else has a window of pygame's.
+        # The last window quits pygame's display, unless another part of the program uses it.
         if not _open and pygame.display.get_init() and pygame.display.get_surface() is None:
             pygame.display.quit()
 
@@ -178,14 +178,14 @@ class Window:
 
 
 def _see_to_events() -> None:
-    """Close the windows whose X was clicked, and keep the others responding."""
+    """Dismiss the windows that the user closed, and keep the others responsive."""
     pygame = _pygame()
     kinds = (pygame.QUIT, pygame.WINDOWCLOSE)
-    # Another part of the program that has a pygame display wants the other events.
+    # The other events are left for parts of the program that have their own pygame display.
     alone = pygame.display.get_surface() is None
     for event in pygame.event.get() if alone else pygame.event.get(kinds):
         if event.type in kinds:
-            which = getattr(event, "window", None)  # a QUIT means all of them
+            which = getattr(event, "window", None)  # a QUIT event concerns all windows
             for window in list(_open):
                 if event.type == pygame.QUIT or window._window is which:
                     window._dismiss()
