@@ -1,7 +1,7 @@
 """Comparing players: the protocol, the loop that plays deals, rows, statistics, reports.
 
-It needs the extra ``evaluation`` (``pip install 'qv-env[evaluation]'``). A player of your own is a
-subclass of :class:`Player`; ``python -m qv_env benchmark MODULE:NAME greedy`` lets it play.
+It needs the extra ``evaluation`` (``pip install 'qv-env[evaluation]'``). Write your own player as a
+subclass of :class:`Player`, and run it with ``python -m qv_env benchmark MODULE:NAME greedy``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qv_env.evaluation.schedule import Schedule
     from qv_env.evaluation.summary import PlayerSummary, summarize
 
-# Where each name is; imported when it is first asked for, since worker processes need few of them.
+# The module of each name; imported on first use, since worker processes need few of them.
 _HOMES = {
     "Comparison": "qv_env.evaluation.comparison",
     "Episode": "qv_env.evaluation.players.base",

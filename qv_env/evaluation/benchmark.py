@@ -1,22 +1,22 @@
-"""Playing benchmarks: players on the same deals, in this process or in workers, into a folder.
+"""Running benchmarks: players on the same deals, in this process or in workers.
 
 ==================  ==========================================================================
-``benchmark.json``  what is played, written first, and what it is made with
-``results.jsonl``   a row a game, as ``qv_env.evaluation.results`` describes it; each is
-                    appended when the game ends, and at the end the file is put in order
-``times.jsonl``     what each batch of games took; differs from run to run
-``summary.json``    the figures of each player with their intervals; written last, so a folder
-                    that has it is whole
+``benchmark.json``  written first: what is played, and versions and machine
+``results.jsonl``   a row per game, as ``qv_env.evaluation.results`` describes it; each is
+                    appended when the game ends, and at the end the file is sorted
+``times.jsonl``     the time of each batch of games; differs from run to run
+``summary.json``    the figures of each player with their intervals; written last, so that its
+                    presence marks a complete folder
 ``table.md``        the same as a Markdown table
-``plot.png``        how the scores are spread, and their means
+``plot.png``        the distributions of the scores, and their means
 ==================  ==========================================================================
 
-A benchmark that was stopped, by Ctrl-C or a kill, goes on and ends with the same ``results.jsonl``,
-byte for byte. A row depends on the player, the deal, the seed and the step limit alone: not on the
-other players and deals, nor on the number of workers. (A network's sums may round differently in
-batches of another size or on another processor, and there a near tie can fall the other way. The
-deals are cut into batches before they are dealt to the workers, and a batch that was interrupted is
-played again as a whole; so on one machine these rows are the same, too.)
+A benchmark that was stopped by Ctrl-C or a kill can be resumed, and ends with the same
+``results.jsonl``, byte for byte. A row depends on the player, the deal, the seed and the step limit
+only, not on the other players and deals or on the number of workers. (Sums in a network may be
+rounded differently in batches of another size or on another processor, which can decide a near tie
+differently. But the deals are divided into batches before they are assigned to workers, and an
+interrupted batch is repeated as a whole, so on one machine these rows are the same as well.)
 """
 
 from __future__ import annotations
@@ -90,25 +90,25 @@ def run_benchmark(
     record: bool = False,
     progress: bool = False,
 ) -> Results:
-    """Let each player play the same deals, in this process, and return a row a game.
+    """Let each player play the same deals, in this process, and return one row per game.
 
     Args:
-        players: The players, by the names that the rows carry.
+        players: The players, by their names in the rows.
         deals: Deal numbers, each once.
-        suite: What the deals are called in the rows.
-        seeds: Seed the players' randomness, together with each deal's number; each deal is
-            played with each.
+        suite: The name of the deals in the rows.
+        seeds: Seeds of the players' randomness, combined with each deal's number; each deal is
+            played once with each.
         max_episode_steps: The step limit, at least 1.
-        batch: How many games are played at a time; None: as each player says.
-        record: Whether the rows hold the games' actions.
-        progress: Whether to show on standard error how far it is: a bar on a terminal, a line a
+        batch: How many games are played at a time; None: each player's own batch size.
+        record: Whether rows contain the actions of the games.
+        progress: Whether to show progress on standard error: a bar on a terminal, a line per
             player elsewhere.
 
     Returns:
-        The rows in the order of players, seeds and deals, and the CPU seconds a deal.
+        The rows in the order of players, seeds and deals, and the CPU seconds per deal.
 
     Raises:
-        ValueError: There is no player or no deal, or a deal is there twice.
+        ValueError: There is no player or no deal, or a deal occurs twice.
     """
     schedule = Schedule(
         players=dict.fromkeys(players, ""),
@@ -180,7 +180,7 @@ def _time_row(task: Task, spent: Spent) -> dict[str, Any]:
 
 
 def _seconds_per_deal(times: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The CPU seconds that a deal took each player; of a batch that was played twice the last."""
+    """Return each player's CPU seconds per deal; of a repeated batch the last time counts."""
     last = {(row["player"], row["seed"], row["first"]): row for row in times}
     seconds: Counter[str] = Counter()
     deals: Counter[str] = Counter()
@@ -191,7 +191,7 @@ def _seconds_per_deal(times: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 class _Shown:
-    """How far a benchmark is, on standard error: a bar on a terminal, a line a player elsewhere."""
+    """Progress on standard error: a bar on a terminal, a line per player elsewhere."""
 
     def __init__(self, schedule: Schedule, wanted: bool) -> None:
         console = Console(stderr=True)
@@ -249,32 +249,32 @@ def play_into(
     overwrite: bool = False,
     progress: bool = False,
 ) -> Results:
-    """Play a benchmark in worker processes, its rows into a folder; write figures at the end.
+    """Play a benchmark in worker processes and write its rows and figures to a folder.
 
     Args:
-        folder: Where to; made where it is missing.
+        folder: The folder; created if it is missing.
         schedule: What to play.
-        names: Make the players, here and in the workers.
-        workers: How many processes play; 0: this one does.
-        command: The command line, for the files.
-        resume: Whether to go on with what the folder has.
-        overwrite: Whether results that the folder has are thrown away.
-        progress: Whether to show how far it is.
+        names: Creates the players, here and in the workers.
+        workers: The number of worker processes; 0: play in this process.
+        command: The command line, recorded in the files.
+        resume: Whether to continue from the folder's rows.
+        overwrite: Whether to discard results in the folder.
+        progress: Whether to show progress.
 
     Returns:
         The rows, as :func:`run_benchmark` returns them.
 
     Raises:
-        FileExistsError: The folder has results and neither ``resume`` nor ``overwrite`` is on.
-        ResultsError: What the folder has is not of this schedule.
-        InUseError: Another process plays into the folder.
-        ValueError: A player cannot be made or cannot play these deals.
+        FileExistsError: The folder has results, and neither ``resume`` nor ``overwrite`` is set.
+        ResultsError: The folder's rows do not belong to this schedule.
+        InUseError: Another process runs a benchmark in the folder.
+        ValueError: A player cannot be created or cannot play these deals.
         WorkerError: A player failed, or a worker died; the rows so far are kept.
         OSError: The folder cannot be written to.
     """
     players = {name: names.make(spec) for name, spec in schedule.players.items()}
     for player in players.values():
-        player.played(schedule.deals)  # an error where games that it should have are missing
+        player.played(schedule.deals)  # raises if a player of recorded games lacks a deal
     check_folder(folder, overwrite or resume)
     if resume:
         check_same_schedule(folder, schedule)
@@ -291,7 +291,7 @@ def play_into(
             if workers and tasks:
                 return stack.enter_context(Workers(min(workers, len(tasks)), names)).play(tasks)
             if "torch" in sys.modules:
-                sys.modules["torch"].set_num_threads(1)  # as workers have it
+                sys.modules["torch"].set_num_threads(1)  # as in workers
             return _play_here(tasks, players)
 
         results = _play_on(folder, schedule, players, play, progress)
@@ -306,7 +306,7 @@ def _play_on(
     play: Callable[[contextlib.ExitStack, Sequence[Task]], Answers],
     progress: bool,
 ) -> Results:
-    """Play what the folder does not have yet, and put its rows in order."""
+    """Play the games that the folder does not have yet, and sort its rows."""
     rows = {_key(row): row for row in _journal(folder / RESULTS, Row)}
     times = _journal(folder / TIMES, TimeRow)
     tasks = list(schedule.tasks(players))
@@ -336,7 +336,7 @@ def _play_on(
             if before is row:
                 _append(journal, row)
                 shown.add(row)
-            elif before != row:  # of a batch that was interrupted
+            elif before != row:  # in a batch that was interrupted and is repeated
                 raise ResultsError(_difference(folder, before, row))
     ordered = sorted_rows(rows.values(), list(schedule.players), schedule.seeds)
     write_rows(folder / RESULTS, ordered)
@@ -356,17 +356,17 @@ def _difference(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any])
 
 
 def _append(file: BinaryIO, row: Mapping[str, Any]) -> None:
-    """Add a line: the system has it when this returns, whatever becomes of this process."""
+    """Append a line; on return the operating system has it, even if this process is killed."""
     line = row_line(row).encode("utf-8")
     while line:
         line = line[file.write(line) :]
 
 
 def _journal(path: Path, kind: type[Strict]) -> list[dict[str, Any]]:
-    """The rows of a file that grows; what a kill left of a last line is cut off.
+    """Return the rows of a growing file; an incomplete last line, left by a kill, is removed.
 
     Raises:
-        ResultsError: Another line is no row; the message names file and line.
+        ResultsError: Another line is not a valid row; the message names file and line.
     """
     if not path.exists():
         return []

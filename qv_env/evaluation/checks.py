@@ -1,4 +1,4 @@
-"""Does a player keep the protocol? Checks for whoever enters a player of their own.
+"""Checks that a player follows the protocol, for authors of players.
 
 ``python -m qv_env check-player MODULE:NAME`` runs them; :func:`check_player` does so in a test.
 """
@@ -27,8 +27,8 @@ from qv_env.rules import (
     refusal,
 )
 
-DEALS = tuple(range(HELD_OUT_FROM - 6, HELD_OUT_FROM))  # training deals: nothing is given away
-KNOWN_DRAWS = (0, 1, 20, 50)  # draws after which twin deals begin to differ
+DEALS = tuple(range(HELD_OUT_FROM - 6, HELD_OUT_FROM))  # training deals, so none is held out
+KNOWN_DRAWS = (0, 1, 20, 50)  # numbers of draws after which twin deals differ
 
 
 class ProtocolError(ValueError):
@@ -41,12 +41,12 @@ def check_player(
     seed: int = 0,
     max_episode_steps: int = MAX_EPISODE_STEPS,
 ) -> None:
-    """Check that a player keeps the protocol of :class:`qv_env.evaluation.Player`.
+    """Check that a player follows the protocol of :class:`qv_env.evaluation.Player`.
 
-    * Its games replay by the rules and end as the loop reports.
-    * With the same seed it plays the same games again, in any order and at any number of seats.
-    * It chooses the same in two deals that differ in the hidden cards only, until the first of
-      these is drawn.
+    * Its games are legal, and their results are those that the loop reports.
+    * With the same seed it repeats the same games, in any order and with any number of seats.
+    * In two deals that differ in hidden cards only, it chooses the same actions until the first of
+      these cards is drawn.
 
     Args:
         player: The player.
@@ -55,25 +55,25 @@ def check_player(
         max_episode_steps: The step limit, at least 1.
 
     Raises:
-        ProtocolError: It breaks the protocol; the message says how.
-        ValueError: It chooses an action that is not legal.
+        ProtocolError: The player breaks the protocol; the message says how.
+        ValueError: The player chose an action that is not legal.
     """
     if player.played(list(deals)[:1]) is not None:
-        raise ProtocolError("it brings games that were played before: there is nothing to check")
+        raise ProtocolError("its games were recorded earlier, so there is nothing to check")
     together = _games(player, deals, seed, max_episode_steps, len(deals))
     for episode in together.values():
         _check_game(episode, max_episode_steps)
     for name, order, seats in (
-        ("again", deals, len(deals)),
-        ("one at a time", deals[::-1], 1),
-        ("three at a time", deals[::-1], 3),
+        ("in a second run", deals, len(deals)),
+        ("with one game at a time", deals[::-1], 1),
+        ("with three games at a time", deals[::-1], 3),
     ):
         games = _games(player, order, seed, max_episode_steps, seats)
         for deal, episode in together.items():
             if games[deal].actions != episode.actions:
                 raise ProtocolError(
-                    f"deal {deal_code(deal)} is played otherwise {name}: a game depends on the"
-                    " player, the deal and the seat's generator alone"
+                    f"deal {deal_code(deal)} is played differently {name}: a game may depend only"
+                    " on the player, the deal and the seat's generator"
                 )
     if not player.env_kwargs.get("stock_visible", False):
         for deal in deals[:2]:
@@ -89,7 +89,7 @@ def _games(
 
 
 def _check_game(episode: Episode, max_episode_steps: int) -> None:
-    """Replay a game by the rules and compare how it ends."""
+    """Replay a game with the rules and compare its result."""
     game = new_game(deck_of(episode.deal))[0]
     where = f"deal {deal_code(episode.deal)}"
     for number, action in enumerate(episode.actions, start=1):
@@ -118,7 +118,10 @@ def _check_game(episode: Episode, max_episode_steps: int) -> None:
 def _check_hidden_order(
     player: Player, deal: int, known: int, seed: int, max_episode_steps: int
 ) -> None:
-    """Play a deal and its twin, whose hidden cards lie in another order from ``known`` on."""
+    """Compare a player's actions in a deal and in a twin with another order of hidden cards.
+
+    The first ``known`` cards of the stock are the same in both.
+    """
     deck = [int(card) for card in deck_of(deal)]
     seen = COLUMN_CARDS + known
     hidden = np.random.default_rng([deal, known]).permutation(deck[seen:]).tolist()
@@ -139,7 +142,7 @@ def _check_hidden_order(
 def _until_drawn(
     player: Player, deck: list[int], known: int, rng: np.random.Generator, max_episode_steps: int
 ) -> list[int]:
-    """The actions up to the draw after ``known`` draws, or to the end of the game."""
+    """Return the actions up to the draw after ``known`` draws, or to the end of the game."""
     env = QuaranteVoleursEnv(**player.env_kwargs)
     observation, info = env.reset(options={"deck": deck})
     player.prepare(1)

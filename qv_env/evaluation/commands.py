@@ -1,6 +1,6 @@
-"""The command lines of benchmarks and comparisons, whichever program they belong to.
+"""The command lines of benchmarks and comparisons.
 
-``python -m qv_env benchmark`` and ``compare`` know the players of the package; a project with
+``python -m qv_env benchmark`` and ``compare`` offer the players of the package; a project with
 players of its own calls the same functions with its own :class:`PlayerNames`.
 """
 
@@ -82,13 +82,13 @@ def _seeds(text: str) -> tuple[int, ...]:
 def _benchmark_parser(program: str, names: PlayerNames) -> Parser:
     parser = Parser(
         program,
-        description="Let players play the same held-out deals and compare their results.",
+        description="Play the same held-out deals with several players and compare their results.",
     )
     parser.add_argument(
         "players",
         metavar="PLAYER",
         nargs="*",
-        help=f"{names.forms}; LABEL=PLAYER to call it something else",
+        help=f"{names.forms}; LABEL=PLAYER to change its name in the results",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -111,8 +111,8 @@ def _benchmark_parser(program: str, names: PlayerNames) -> Parser:
         "--seed",
         metavar="SEEDS",
         type=_seeds,
-        help="seed the players' randomness, such as 0,1,2 or 0..2: each deal is played with each"
-        " (default 0)",
+        help="seeds of the players' randomness, such as 0,1,2 or 0..2; each deal is played once"
+        " with each (default 0)",
     )
     parser.add_argument(
         "--max-episode-steps",
@@ -124,33 +124,33 @@ def _benchmark_parser(program: str, names: PlayerNames) -> Parser:
         "--record",
         action="store_true",
         default=None,
-        help="keep the games' actions in the rows, to look at with the comparison's report",
+        help="keep the actions of the games in the rows, so that comparison reports can show them",
     )
     add_workers(
         parser,
         cores(),
-        "processes that play, a thread each (default: one a core; 0: play in this process, for"
-        " debuggers); no row depends on it",
+        "number of processes that play, of one thread each (default: one per core; 0: play in"
+        " this process, for debugging); rows do not depend on it",
     )
     parser.add_argument(
         "--batch",
         metavar="N",
         type=integer(1, MOST_BATCH),
-        help="games that a worker plays at a time (default: as the player says)",
+        help="games that a worker plays at a time (default: the player's own batch size)",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=path,
-        help="where the results go (default runs/benchmark/SUITE-TIME)",
+        help="folder of the results (default runs/benchmark/SUITE-TIME)",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the benchmark in --out DIR; what else is said must be as it was",
+        help="resume the benchmark in --out DIR; other options must be the same as before",
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace results that the folder has"
+        "--overwrite", action="store_true", help="replace existing results in the folder"
     )
     return parser
 
@@ -159,9 +159,9 @@ def benchmark(arguments: Sequence[str], program: str, names: PlayerNames) -> int
     """Run the command line of a benchmark.
 
     Args:
-        arguments: What stands after the program's name.
-        program: How the program is called, such as ``python -m qv_env benchmark``.
-        names: The players that there are.
+        arguments: The arguments after the program's name.
+        program: The program's name, such as ``python -m qv_env benchmark``.
+        names: The available players.
 
     Returns:
         The exit status, see ``qv_env.command_line.run``.
@@ -181,7 +181,7 @@ def _benchmark(options: argparse.Namespace, program: str, names: PlayerNames) ->
             check_same_schedule(folder, schedule)
             _print(f"{folder} is finished")
             return 0
-        command = ""  # the one that it began with stays
+        command = ""  # keeps the command recorded when the benchmark began
     else:
         schedule = _new_schedule(options)
         started = datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -236,7 +236,7 @@ def _new_schedule(options: argparse.Namespace) -> Schedule:
 
 
 def _resumed_schedule(options: argparse.Namespace) -> Schedule:
-    """The folder's schedule, with what the command line says in its place."""
+    """Return the folder's schedule, with the settings given on the command line replaced."""
     if options.out is None:
         raise ValueError("--resume needs --out DIR")
     if options.overwrite:
@@ -285,19 +285,19 @@ def _chosen_players(texts: Sequence[str]) -> dict[str, str]:
 
 
 def check(arguments: Sequence[str], program: str, names: PlayerNames) -> int:
-    """Run the command line that checks whether a player keeps the protocol.
+    """Run the command line that checks whether a player follows the protocol.
 
     Args:
-        arguments: What stands after the program's name.
-        program: How the program is called.
-        names: The players that there are.
+        arguments: The arguments after the program's name.
+        program: The program's name.
+        names: The available players.
 
     Returns:
         The exit status, see ``qv_env.command_line.run``.
     """
     parser = Parser(
         program,
-        description="Check that a player keeps the protocol: its games replay by the rules, repeat"
+        description="Check that a player follows the protocol: its games are legal, are repeated"
         " with the same seed, and do not depend on other games or on hidden cards.",
     )
     parser.add_argument("player", metavar="PLAYER", help=names.forms)
@@ -308,7 +308,7 @@ def check(arguments: Sequence[str], program: str, names: PlayerNames) -> int:
             check_player(player)
         except ValueError as error:
             raise ValueError(f"{options.player}: {error}") from error
-        _print(f"{options.player} keeps the protocol")
+        _print(f"{options.player} follows the protocol")
         return 0
 
     return run(parser, body, arguments)
@@ -331,12 +331,12 @@ def _compare_parser(program: str) -> Parser:
         nargs="+",
         action="append",
         default=[],
-        help="players that are one agent, trained with several seeds; a PLAYER may be a pattern",
+        help="players that are one agent trained with several seeds; a PLAYER may be a pattern",
     )
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="compare with this player or group only; one that the results do not have is taken"
+        help="compare with this player or group only; a player that is not in the results is taken"
         f" from the published rows ({', '.join(PUBLISHED_SUITES)})",
     )
     parser.add_argument(
@@ -344,7 +344,7 @@ def _compare_parser(program: str) -> Parser:
         choices=list(ALLOWED),
         action="append",
         default=[],
-        help="a setting of the game in which the results may differ all the same",
+        help="a setting of the game in which the results may differ",
     )
     parser.add_argument(
         "--learning",
@@ -362,8 +362,8 @@ def compare(arguments: Sequence[str], program: str) -> int:
     """Run the command line of a comparison.
 
     Args:
-        arguments: What stands after the program's name.
-        program: How the program is called, such as ``python -m qv_env compare``.
+        arguments: The arguments after the program's name.
+        program: The program's name, such as ``python -m qv_env compare``.
 
     Returns:
         The exit status, see ``qv_env.command_line.run``.
@@ -400,5 +400,5 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _print(text: str) -> None:
-    """Print a text whose lines may hold names that would steer the terminal."""
+    """Print a text with the control characters in its lines escaped."""
     print("\n".join(map(printable, text.split("\n"))))

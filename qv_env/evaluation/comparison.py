@@ -1,4 +1,4 @@
-"""Results compared: what compares with what, figures of players, groups and pairs."""
+"""Comparing results: which are comparable, and the figures of players, groups and pairs."""
 
 from __future__ import annotations
 
@@ -31,22 +31,21 @@ from qv_env.rules import MAX_SCORE
 ALLOWED = {"step-limit": "step limit", "take-backs": "take-backs"}
 
 
-# --------------------------------------------------------------------------------- what compares
+# ---------------------------------------------------------------------------- comparable results
 
 
 def load_results(paths: Sequence[str | Path], allowed: Iterable[str] = ()) -> Results:
-    """Read results that compare, as one table.
+    """Read comparable results into one table.
 
     Args:
         paths: Files or folders, see ``qv_env.evaluation.results.read_results``.
-        allowed: Settings of the game that may differ all the same: ``step limit``,
-            ``take-backs``.
+        allowed: Settings of the game that may differ: ``step limit``, ``take-backs``.
 
     Returns:
-        The rows of all; a player that several files have is told apart by the path.
+        The rows of all files; if several files have a player of one name, the path is added to it.
 
     Raises:
-        ResultsError: The results are of different deals or games, or not whole; the message says
+        ResultsError: The results are of different deals or games, or incomplete; the message says
             what differs and where.
         OSError: A file cannot be read.
     """
@@ -57,10 +56,10 @@ def load_results(paths: Sequence[str | Path], allowed: Iterable[str] = ()) -> Re
 
 
 def joined(parts: Mapping[str, Results], allowed: Iterable[str] = ()) -> Results:
-    """Return results that compare as one table.
+    """Return comparable results as one table.
 
     Args:
-        parts: Results, by where they come from.
+        parts: Results, by their source.
         allowed: As for :func:`load_results`.
 
     Raises:
@@ -85,10 +84,10 @@ def joined(parts: Mapping[str, Results], allowed: Iterable[str] = ()) -> Results
 
 
 def differences(frames: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Return in what results differ that must be the same, by name, with where each is so.
+    """Return the differences between results that make them incomparable, by setting.
 
     Args:
-        frames: Rows, by the paths that they come from.
+        frames: Rows, by the paths of their files.
     """
     found: dict[str, str] = {}
     where: dict[str, dict[Any, list[str]]] = {}
@@ -134,11 +133,11 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True)
 class Group:
-    """An agent that was trained several times, each of its policies a player.
+    """An agent that was trained with several seeds; each of its policies is a player.
 
     Attributes:
-        name: What it is called.
-        players: The players.
+        name: The group's name.
+        players: The players' names.
         runs: Figures over training seeds; scores divided by 1,360.
         mean_score: The mean score in points, with Student's interval over training seeds.
         win_rate: The win rate of all its games, with its interval over deals.
@@ -155,15 +154,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two players or groups on the same deals, first minus second.
+    """The differences between two players or groups on the same deals, first minus second.
 
     Attributes:
-        first: A player's or group's name.
-        second: Another's.
-        score: How the scores differ.
-        wins: How the wins differ; the sign test is then McNemar's exact test, over the deals that
-            one of them won more often than the other.
-        cards: How the cards on the foundations differ.
+        first: The name of a player or group.
+        second: The name of another.
+        score: The difference of scores.
+        wins: The difference of wins; its sign test is McNemar's exact test, over the deals that one
+            of the two won more often than the other.
+        cards: The difference of cards on the foundations.
     """
 
     first: str
@@ -174,22 +173,23 @@ class Pair:
 
 
 class Comparison:
-    """Results side by side.
+    """A comparison of results.
 
     Args:
-        results: What :func:`load_results` returned.
-        groups: For each group's name its players, or patterns of them.
-        baseline: A player or group that the others are compared with; None: each with each.
+        results: The results, from :func:`load_results`.
+        groups: For each group's name its players, or patterns that match them.
+        baseline: A player or group with which the others are compared; None: compare all pairs.
 
     Attributes:
-        results: The same.
+        results: The results.
         summaries: Each player's figures.
         groups: The groups' figures.
-        entries: For each player that is in no group and for each group, its players.
-        pairs: How entries differ.
+        entries: For each group, and for each player outside groups, its players.
+        pairs: The differences between entries.
 
     Raises:
-        ValueError: A group has fewer than two players or none that fits, or a name is none.
+        ValueError: A group has fewer than two players, a pattern matches no player, or there is no
+            player or group of a given name.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class Comparison:
         )
 
     def values(self, entry: str, column: str) -> np.ndarray:
-        """Return an entry's value of each deal, the mean over seeds and players: float64 (n,)."""
+        """Return an entry's value for each deal, the mean over seeds and players: float64 (n,)."""
         players = self.entries[entry]
         mean: np.ndarray = np.mean(
             [deal_values(self.results.frame, name, column) for name in players], axis=0
@@ -270,7 +270,7 @@ class Comparison:
         return mean
 
     def games(self, players: Sequence[str], column: str) -> np.ndarray:
-        """Return some players' value of each game: float64 (deals, games of a deal)."""
+        """Return the value of each game of some players: float64 (deals, games per deal)."""
         rows = self.results.frame[self.results.frame["player"].isin(players)]
         ordered = rows.sort_values("index", kind="stable")
         values: np.ndarray = ordered[column].to_numpy(dtype=np.float64)
@@ -285,13 +285,13 @@ class Comparison:
         return self._win_rate(self.entries[entry])
 
     def seconds(self, entry: str) -> float | None:
-        """Return the CPU seconds a deal of an entry, where they are known."""
+        """Return an entry's CPU seconds per deal, or None if they are unknown."""
         times = [self.summaries[name].cpu_seconds_per_deal for name in self.entries[entry]]
         known = [time for time in times if time is not None]
         return float(np.mean(known)) if len(known) == len(times) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON's values."""
+        """Return the figures as JSON values."""
         return {
             "format": "quarante-voleurs-comparison",
             "version": 1,

@@ -1,4 +1,4 @@
-"""Playing fixed deals: the one loop in which every player meets the environment."""
+"""Playing fixed deals: the loop in which players act in the environment."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from qv_env import MAX_EPISODE_STEPS, QuaranteVoleursVectorEnv
 from qv_env.evaluation.players.base import Episode, Player
 from qv_env.playthroughs.playthrough import Playthrough
 
-LIKELIEST = 5  # how many of a player's likeliest actions a recording keeps a step
+LIKELIEST = 5  # how many of a player's likeliest actions are recorded per step
 
 
 def game_rng(seed: int, deal: int) -> np.random.Generator:
-    """Return the generator of a player's randomness in one game.
+    """Return the random generator for a player in one game.
 
-    It depends on the seed and the deal alone, so that a deal's result does not depend on which
-    other deals are played, in which order, or by how many workers.
+    It depends on the seed and the deal only, so that the result of a deal does not depend on the
+    other deals played, their order, or the number of workers.
     """
     return np.random.default_rng([seed, deal])
 
@@ -35,15 +35,15 @@ def play_deals(
     """Let a player play each deal once, many at a time; yield episodes as they end.
 
     Args:
-        player: Who plays.
+        player: The player.
         deals: Deal numbers.
         seed: Seeds the player's randomness, together with each deal's number.
         max_episode_steps: The step limit; -1 for none.
-        num_seats: How many games are played at a time.
-        record: Whether episodes keep their actions and what the player thought.
+        num_seats: The number of seats: how many games are played at a time.
+        record: Whether episodes keep their actions and the player's insight.
 
     Yields:
-        One Episode a deal, in the order in which they end.
+        One Episode per deal, in the order in which they end.
 
     Raises:
         ValueError: The player chose an action that is not legal.
@@ -65,7 +65,7 @@ def play_deals(
     )
     player.prepare(num_seats)
     queue = iter(range(len(deals)))
-    index = np.full(num_seats, -1)  # of the deal played at each seat; -1: nobody plays there
+    index = np.full(num_seats, -1)  # index of the deal at each seat; -1: the seat is idle
     records: list[Episode | None] = [None] * num_seats
     steps = np.zeros(num_seats, dtype=np.int64)
     ended = np.ones(num_seats, dtype=np.bool_)
@@ -75,7 +75,7 @@ def play_deals(
             numbers: list[int | None] = [None] * num_seats
             for seat in fresh.tolist():
                 index[seat] = next(queue, -1)
-                deal = deals[index[seat]]  # a seat without a game idles on some deal
+                deal = deals[index[seat]]  # an idle seat gets an arbitrary deal
                 numbers[seat] = deal
                 steps[seat] = 0
                 records[seat] = Episode(int(index[seat]), deal, 0, False, 0, 0, False)
@@ -89,7 +89,7 @@ def play_deals(
         everywhere = seats.size == num_seats
         seen = observation if everywhere else rows_of(observation, seats)
         legal = mask if everywhere else mask[seats]
-        actions = np.argmax(mask, axis=1)  # idle seats: anything that is legal
+        actions = np.argmax(mask, axis=1)  # for idle seats any legal action
         chosen = np.asarray(player.act(seats, seen, legal))
         allowed = legal[np.arange(seats.size), chosen] != 0
         if not allowed.all():
@@ -117,11 +117,11 @@ def play_deals(
 
 
 def rows_of(observation: Any, seats: np.ndarray) -> Any:
-    """Return the observations of some seats: those rows of each array.
+    """Return the observations of some seats.
 
     Args:
         observation: An array (n, ...), or a dict of such arrays.
-        seats: int (k,), places in 0..n - 1.
+        seats: int (k,), indices in 0..n - 1 of the arrays' first dimension.
     """
     if isinstance(observation, dict):
         return {key: array[seats] for key, array in observation.items()}
@@ -149,12 +149,12 @@ def _record(
 
 def watch(player: Player, deal: int, seed: int = 0, max_episode_steps: int = MAX_EPISODE_STEPS
           ) -> Playthrough:  # fmt: skip
-    """Return the playthrough of one deal.
+    """Let a player play one deal and return the playthrough.
 
-    It is the game that ``agents.benchmark`` counts for the same player, deal, seed and step limit.
+    It is the same game as in a benchmark of this player, deal, seed and step limit.
 
     Args:
-        player: Who plays.
+        player: The player.
         deal: The deal's number.
         seed: Seeds the player's randomness, together with the deal's number.
         max_episode_steps: The step limit; -1 for none.
@@ -166,5 +166,5 @@ def watch(player: Player, deal: int, seed: int = 0, max_episode_steps: int = MAX
 def playthrough_of(
     episode: Episode, player: Player, seed: int, extra: dict[str, Any] | None = None
 ) -> Playthrough:
-    """Return a recorded episode as a playthrough, with further keys where there are any."""
+    """Return a recorded episode as a playthrough, with optional further keys."""
     return episode.playthrough(player.name, player.settings, seed, extra)

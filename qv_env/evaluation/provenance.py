@@ -1,4 +1,4 @@
-"""What a result was made with: the source's state, the versions of packages, the machine."""
+"""The provenance of results: the state of the source, the versions of packages, the machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
 
-# What can change a result; packages that are not installed are left out.
+# Packages that can change results; those not installed are left out.
 _PACKAGES = (
     "qv-env",
     "gymnasium",
@@ -36,16 +36,16 @@ def package_versions() -> dict[str, str]:
 
 
 def git_state(root: Path = _ROOT) -> tuple[str | None, bool | None]:
-    """Return a checkout's commit, and whether tracked or new files differ from it.
+    """Return a checkout's commit, and whether it has modified or untracked files.
 
     Args:
         root: The checkout's top folder; this project's own by default.
 
     Returns:
-        The commit's 40 hexadecimal digits and the answer; ``(None, None)`` where the folder is no
-        checkout, has no commit yet, or git is missing.
+        The commit's 40 hexadecimal digits, and whether files differ; ``(None, None)`` if the folder
+        is not a checkout, has no commit yet, or git is missing.
     """
-    if not (root / ".git").exists():  # an export may lie in somebody else's checkout
+    if not (root / ".git").exists():  # an export may be inside another project's checkout
         return None, None
     try:
         commit = _git(root, "rev-parse", "HEAD").strip()

@@ -1,7 +1,7 @@
-"""Published results that come with the package, to compare with by a player's name anywhere.
+"""Published results included in the package, for comparisons by a player's name.
 
-The rows are those of the project's scoreboard, without the games' actions; the scoreboard's
-program writes them. Beside each file of rows, ``NAME.json`` tells how they were made.
+The rows are those of the project's scoreboard, whose program writes them, without the actions of
+the games. Beside each file of rows, ``NAME.json`` describes how they were obtained.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "data" / "published"
 
 @cache
 def published_results(suite: str) -> dict[str, Results]:
-    """Return the published results of a suite, by the players' names; none for another suite.
+    """Return a suite's published results by players' names; empty for a suite without any.
 
     Raises:
         ResultsError: A file is damaged.
@@ -33,15 +33,15 @@ def published_results(suite: str) -> dict[str, Results]:
 
 
 def with_published(results: Results, player: str, allowed: Iterable[str] = ()) -> Results:
-    """Return results with a published player's rows of the same deals beside them.
+    """Return results together with a published player's rows of the same deals.
 
     Args:
-        results: Results of a suite's deals, or of its first ones.
+        results: Results on the deals of a suite, or on its first deals.
         player: The published player's name.
         allowed: As for :func:`qv_env.evaluation.comparison.joined`.
 
     Raises:
-        ResultsError: There are no such rows, or they do not compare; the message says why.
+        ResultsError: There are no such rows, or they are not comparable; the message says why.
     """
     published = published_results(results.suite)
     if player not in published:

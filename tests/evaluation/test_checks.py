@@ -116,8 +116,8 @@ class _Told(Player):
 @pytest.mark.parametrize(
     ("player", "message"),
     [
-        (_Forgetful(), "is played otherwise again"),
-        (_Sociable(), "is played otherwise one at a time"),
+        (_Forgetful(), "is played differently in a second run"),
+        (_Sociable(), "is played differently with one game at a time"),
     ],
 )
 def test_other_players_are_told_what_they_break(player, message):
@@ -140,6 +140,6 @@ def test_a_player_that_knows_the_hidden_order_is_found(monkeypatch):
 
 def test_the_command_line(capsys):
     assert main(["check-player", "greedy"]) == 0
-    assert "greedy keeps the protocol" in capsys.readouterr().out
+    assert "greedy follows the protocol" in capsys.readouterr().out
     assert main(["check-player", "nobody"]) == 2
     assert "no player 'nobody'" in capsys.readouterr().err

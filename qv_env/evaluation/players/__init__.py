@@ -1,12 +1,12 @@
-"""Players that need nothing but the environment, and their names.
+"""Players that need only the environment, and their names.
 
 ================  ==========================================================================
 ``random``        a uniformly random legal action
 ``greedy``        the app's double-click order, then a draw
 ``human:FOLDER``  the games that people played: playthrough files of a folder
-``MODULE:NAME``   a player of yours: what ``NAME`` of an importable module makes, a subclass of
-                  :class:`qv_env.evaluation.Player` or a function that returns one; called with
-                  the settings as keywords, numbers, true and false as such
+``MODULE:NAME``   your own player: ``NAME`` in an importable module is a subclass of
+                  :class:`qv_env.evaluation.Player` or a function that returns a player; it is
+                  called with the settings as keywords, with numbers, true and false converted
 ================  ==========================================================================
 """
 

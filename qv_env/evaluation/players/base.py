@@ -1,4 +1,8 @@
-"""What a player is: batches of observations and masks in, actions out."""
+"""The player protocol: batches of observations and masks in, actions out.
+
+A *seat* is one game slot of the batch that the loop (``qv_env.evaluation.play_deals``) plays. When
+the game at a seat ends, the next deal is started there.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,18 @@ from qv_env.playthroughs.playthrough import Playthrough
 
 
 class Player:
-    """A player of many games at once, one a seat.
+    """A player of many games at once, one at each seat.
 
-    A player sees observations and masks, never the environment: nothing hidden is handed over.
-    All randomness comes from the generator that a seat gets with each game, so that a game's
-    course depends on the player, the deal and that generator alone, not on the other seats.
+    A player gets observations and masks, never the environment, so nothing hidden reaches it. All
+    of its randomness must come from the generator that a seat gets with each game, so that a game
+    depends only on the player, the deal and that generator, not on other seats.
 
     Attributes:
-        name: What reports call the player.
-        settings: How it plays, for reports: plain numbers and strings.
+        name: The player's name in reports.
+        settings: Its settings, for reports: plain numbers and strings.
         env_kwargs: The keywords of the environment whose observations it takes.
-        batch: How many games benchmarks let it play at a time, at least 1: more where it is faster
-            on large batches, few where a game takes it long, so that all cores have work.
+        batch: How many games benchmarks let it play at a time, at least 1: many if large batches
+            are faster, few if a game takes long, so that all cores have work.
     """
 
     name: str = ""
@@ -34,17 +38,17 @@ class Player:
         self.settings: dict[str, Any] = {}
 
     def prepare(self, num_seats: int) -> None:
-        """Get ready for games at seats 0..num_seats - 1; called once, before the first game."""
+        """Prepare for games at seats 0..num_seats - 1; called once, before the first game."""
 
     def start(self, seat: int, rng: np.random.Generator) -> None:
-        """Begin a new game at a seat, whose randomness comes from ``rng``."""
+        """Begin a new game at a seat, with ``rng`` as its source of randomness."""
 
     def act(self, seats: np.ndarray, observation: Any, mask: np.ndarray) -> np.ndarray:
         """Choose an action for each of some seats.
 
         Args:
-            seats: int (k,), the seats whose turn it is, ascending.
-            observation: Their observations: the batch environment's, k games.
+            seats: int (k,), the seats that need an action, in ascending order.
+            observation: Their observations, as a batch of k environments gives them.
             mask: int8 (k, 192) or (k, 112), their legal actions.
 
         Returns:
@@ -53,22 +57,22 @@ class Player:
         raise NotImplementedError(f"{type(self).__name__} does not say how it acts")
 
     def played(self, deals: Sequence[int]) -> list[Episode] | None:
-        """Return games of these deals that were played before, or None: let it play (the rule).
+        """Return games of these deals that were recorded earlier; None (the default): play them.
 
         Args:
             deals: Deal numbers.
 
         Returns:
-            An Episode a deal, in their order.
+            One Episode per deal, in the order of the deals, or None.
         """
         return None
 
     def insight(self) -> dict[str, np.ndarray]:
-        """What the player thought at the last ``act``, for playthrough files; may be empty.
+        """Return the player's estimates at the last ``act``, for playthrough files; may be empty.
 
         Returns:
             ``value`` float (k,): its estimate of the score still to come; ``probabilities``
-            float (k, num_actions): how likely it was to choose each action.
+            float (k, num_actions): its probability of each action.
         """
         return {}
 
@@ -84,12 +88,12 @@ class Uniforms:
         self._generators: list[np.random.Generator | None] = [None] * num_seats
 
     def start(self, seat: int, rng: np.random.Generator) -> None:
-        """Take a seat's numbers from ``rng`` from now on."""
+        """Draw a seat's numbers from ``rng`` from now on."""
         self._generators[seat] = rng
         self._used[seat] = self._BLOCK
 
     def draw(self, seats: np.ndarray) -> np.ndarray:
-        """Return the next number of each of some seats: float64 (k,)."""
+        """Return the next number for each of some seats: float64 (k,)."""
         for seat in seats[self._used[seats] == self._BLOCK]:
             generator = self._generators[seat]
             assert generator is not None, "a seat draws before its game has started"
@@ -104,7 +108,7 @@ def sample_rows(weights: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
     """Return an index for each row, with probabilities proportional to the row's weights.
 
     Args:
-        weights: Non-negative (k, m), each row with a positive sum.
+        weights: Non-negative weights (k, m); each row has a positive sum.
         uniforms: Numbers in [0, 1), (k,).
 
     Returns:
@@ -120,16 +124,17 @@ class Episode:
     """One game that a player played to its end.
 
     Attributes:
-        index: The deal's place in the list of deals that was played.
+        index: The deal's index in the list of deals that was played.
         deal: The deal's number.
         score: The final score, 0..1360.
-        won: Whether all 104 cards went up.
+        won: Whether all 104 cards are on the foundations.
         foundation_cards: Cards on the foundations at the end, 0..104.
         steps: Steps taken.
         truncated: Whether the step limit ended the game.
-        actions: The actions, where they were recorded.
-        values: The player's value estimate before each action, where it has any and is recorded.
-        likeliest: Per step, the likeliest actions and their probabilities, likewise.
+        actions: The actions, if they were recorded.
+        values: The player's value estimate before each action, if recorded and provided.
+        likeliest: Per step, the likeliest actions and their probabilities, if recorded and
+            provided.
     """
 
     index: int
@@ -150,12 +155,12 @@ class Episode:
         seed: int,
         extra: Mapping[str, Any] | None = None,
     ) -> Playthrough:
-        """Return the recorded game as a playthrough, replayed by the rules.
+        """Return the recorded game as a playthrough, verified by replaying it.
 
         Args:
-            player: What the file calls the player.
-            settings: How it plays.
-            seed: The seed that was played with.
+            player: The player's name in the file.
+            settings: The player's settings.
+            seed: The seed of the game.
             extra: Further keys of the file.
 
         Raises:

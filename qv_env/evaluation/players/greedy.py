@@ -1,4 +1,4 @@
-"""The greedy player: what double clicks would do, and a draw where they do nothing."""
+"""The greedy player: the moves of the app's double click, and otherwise a draw."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _BETWEEN = np.arange(COLUMN_TO_COLUMN, FOUNDATION_TO_COLUMN)
 _SOURCES, _TARGETS = MOVE_TABLE[_BETWEEN, 1].astype(int), MOVE_TABLE[_BETWEEN, 3].astype(int)
 assert (MOVE_TABLE[_BETWEEN, 0] == COLUMN).all()
 
-# Priorities by kind of move; each kind leaves room for the finer order within it.
+# Priorities of the kinds of moves, spaced to leave room for the order within each kind.
 _TO_FOUNDATION, _JOIN, _FROM_WASTE, _DRAW = 4000, 2000, 1000, 500
 
 
 class GreedyPlayer(Player):
-    """Takes what is there at once, in the order of the app's double click.
+    """Makes the first move available, in the order of the app's double click.
 
-    1. A card to a foundation: from the leftmost column that can give one, else from the waste.
-    2. A column's top card, unless it lies in suit already, to the longest column that takes it in
-       suit; from the shortest column first.
+    1. A card to a foundation: from the leftmost column possible, else from the waste.
+    2. A column's top card, unless it is already on the next higher card of its suit, to the longest
+       column whose top card is that; from the shortest column first.
     3. The waste card to the longest column that accepts it, else to the leftmost empty one.
     4. A draw.
-    5. Where there is nothing else: the legal action with the smallest id.
+    5. If nothing else is possible: the legal action with the smallest id.
 
-    No randomness.
+    It uses no randomness.
     """
 
     name = "greedy"

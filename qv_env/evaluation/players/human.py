@@ -1,4 +1,4 @@
-"""Games that people played, as a player: ``human:FOLDER`` in a benchmark."""
+"""Recorded games of people as a player: ``human:FOLDER`` in a benchmark."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from qv_env.folders import listed
 
 
 class HumanPlayer(Player):
-    """The playthroughs of a folder, such as the play page keeps; hidden files are left out.
+    """The playthroughs in a folder, such as that of the play page; hidden files are ignored.
 
-    It plays nothing: a benchmark counts the games as they were played, however many moves they
-    took. Of several games of one deal the one begun first counts, so that nobody is measured on a
-    deal that they know already.
+    This player does not play: a benchmark counts the recorded games, however many moves they took.
+    Of several games of one deal the earliest counts, so that nobody is measured on a deal that they
+    already knew.
 
     Args:
-        folder: Where the files are; those of explicit decks are left out.
+        folder: The folder of the files; those of explicit decks are ignored.
 
     Raises:
-        ValueError: A file is no playthrough (its name is said), or there is none.
+        ValueError: A file is not a playthrough (the message names it), or there are none.
         OSError: The folder cannot be read.
     """
 

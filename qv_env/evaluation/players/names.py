@@ -1,7 +1,7 @@
-"""Players by name: how a text such as ``human:FOLDER`` or ``MODULE:NAME`` becomes a player.
+"""Players by name: creating players from texts such as ``human:FOLDER`` or ``MODULE:NAME``.
 
-A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``. The package itself knows
-the names of :data:`qv_env.evaluation.players.PLAYERS`; a project adds its own with
+A player is named ``NAME``, ``NAME:PATH`` or ``NAME:PATH,key=value,...``. The package has the names
+of :data:`qv_env.evaluation.players.PLAYERS`; a project adds its own with
 :meth:`PlayerNames.extended`.
 """
 
@@ -22,12 +22,12 @@ POLICY_FILE = "policy.safetensors"  # in the folder of a training run
 
 @dataclass(frozen=True)
 class PlayerSpec:
-    """A player's name, taken apart.
+    """A parsed player name.
 
     Attributes:
-        text: All of it.
-        name: What stands before the first colon or comma.
-        path: What stands between that and the first comma, or "".
+        text: The whole text.
+        name: The part before the first colon or comma.
+        path: The part between that colon and the first comma, or "".
         options: The settings, as text.
     """
 
@@ -38,7 +38,7 @@ class PlayerSpec:
 
     @classmethod
     def parse(cls, text: str) -> PlayerSpec:
-        """Take a player's name apart.
+        """Parse a player's name.
 
         Raises:
             ValueError: A setting is not ``key=value``.
@@ -54,9 +54,9 @@ class PlayerSpec:
         return cls(text, name, path, options)
 
     def files(self) -> dict[str, str]:
-        """Return the files that the name names, and the SHA-256 of each.
+        """Return the files that the name refers to, with the SHA-256 of each.
 
-        A policy's file or a settings file: what decides, beside the code, how the player plays.
+        These are a policy's file or a settings file, on which the player depends besides the code.
         """
         found = {}
         for text in (self.path, *self.options.values()):
@@ -68,12 +68,12 @@ class PlayerSpec:
 
 @dataclass(frozen=True)
 class PlayerKind:
-    """Players of one name.
+    """The players of one name.
 
     Attributes:
-        form: How they are named, such as ``human:FOLDER``.
-        make: Makes one; called with the name, taken apart. Raises ValueError or OSError where the
-            name is not as it should be. It imports what only these players need.
+        form: The form of the name, such as ``human:FOLDER``.
+        make: Creates a player from the parsed name. It raises a ValueError or an OSError if the
+            name is not valid, and imports modules that only these players need.
     """
 
     form: str
@@ -84,7 +84,7 @@ class PlayerNames:
     """Kinds of players by name.
 
     Args:
-        where: ``MODULE:NAME`` where another process finds this object.
+        where: ``MODULE:NAME`` from which another process can import this object.
         kinds: The kinds, by name.
     """
 
@@ -93,15 +93,15 @@ class PlayerNames:
         self._kinds = dict(kinds)
 
     def extended(self, where: str, kinds: Mapping[str, PlayerKind]) -> PlayerNames:
-        """Return these kinds and others; ``where`` as for the class."""
+        """Return these kinds together with others; ``where`` as for the class."""
         return PlayerNames(where, {**self._kinds, **kinds})
 
     @staticmethod
     def at(where: str) -> PlayerNames:
-        """Return the names that ``MODULE:NAME`` says.
+        """Import the PlayerNames at ``MODULE:NAME``.
 
         Raises:
-            ValueError: There are none.
+            ValueError: There is no such object.
         """
         module, _, name = where.partition(":")
         names = getattr(importlib.import_module(module), name, None)
@@ -116,19 +116,19 @@ class PlayerNames:
 
     @property
     def forms(self) -> str:
-        """How players are named, for people."""
+        """The forms of players' names, for help texts."""
         forms = ", ".join(kind.form for kind in self._kinds.values())
         return f"{forms}, or MODULE:NAME for a player of yours"
 
     def make(self, text: str) -> Player:
         """Return the player that a text names.
 
-        ``MODULE:NAME`` is what ``NAME`` of an importable module makes: a subclass of
+        For ``MODULE:NAME``, ``NAME`` of an importable module is a subclass of
         :class:`qv_env.evaluation.Player`, or a function that returns a player. It is called with
-        the settings as keywords; numbers, true, false and null of JSON are given as such.
+        the settings as keywords; JSON's numbers, true, false and null are converted.
 
         Raises:
-            ValueError: There is no such player or setting; the message says what there is.
+            ValueError: There is no such player or setting; the message lists the possible names.
             OSError: A file that the player needs cannot be read.
         """
         spec = PlayerSpec.parse(text)
@@ -142,7 +142,7 @@ class PlayerNames:
         return f"{', '.join(self._kinds)} and MODULE:NAME"
 
     def _imported(self, spec: PlayerSpec) -> Player:
-        """The player that something in an importable module makes."""
+        """Create a player with a class or function of an importable module."""
         try:
             made_by: Any = importlib.import_module(spec.name)
         except (ImportError, TypeError, ValueError) as error:  # the latter: names such as .x
@@ -167,7 +167,7 @@ class PlayerNames:
 
 
 def plain(make: Callable[[], Player]) -> Callable[[PlayerSpec], Player]:
-    """Return what makes a player of a name that takes no path and no settings."""
+    """Return a ``make`` function for a player whose name takes no path and no settings."""
 
     def made(spec: PlayerSpec) -> Player:
         if spec.path or spec.options:
@@ -178,7 +178,7 @@ def plain(make: Callable[[], Player]) -> Callable[[PlayerSpec], Player]:
 
 
 def _value(text: str) -> Any:
-    """A setting's value: a number, true, false or null of JSON, else the text."""
+    """Return a setting's value: JSON's numbers, true, false and null, else the text."""
     try:
         value = parse_json(text)
     except FormatError:

@@ -1,4 +1,4 @@
-"""The random player: each legal action is as likely as any other."""
+"""The random player: all legal actions are equally likely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RandomPlayer(Player):
     batch = 256
 
     def prepare(self, num_seats: int) -> None:
-        """Get ready for games at seats 0..num_seats - 1."""
+        """Prepare for games at seats 0..num_seats - 1."""
         self._uniforms = Uniforms(num_seats)
 
     def start(self, seat: int, rng: np.random.Generator) -> None:
