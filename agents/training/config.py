@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -208,10 +208,25 @@ class SeededConfig(Strict):
     Attributes:
         name: Names the run's folder.
         seed: Seeds networks, play and deals.
+        renamed: Earlier names of keys, which are accepted as well, by the names of today.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     name: Annotated[str, Field(max_length=100), AfterValidator(_name)] = "run"
     seed: Annotated[int, Whole(0, (1 << 31) - 1)] = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_earlier_names(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        taken: dict[Any, Any] = {}
+        for key, value in data.items():
+            name = cls.renamed.get(key, key) if isinstance(key, str) else key
+            require(name not in taken, f"{name} is given twice, once by its earlier name")
+            taken[name] = value
+        return taken
 
     def to_dict(self) -> dict[str, Any]:
         """Return the config as plain dicts, as YAML or JSON write them."""
@@ -237,9 +252,11 @@ class RunConfig(SeededConfig):
         net_arch: Hidden layers of the other policies.
         initial_policy: A policy file, or a run's folder, whose weights the run begins with; null:
             random ones. Its network and variant of the environment must be the run's.
-        value_only_steps: For how many environment steps, from the start, the value alone is learnt
-            and the policy stays what it is: for an initial policy that knows no values yet.
+        critic_warmup_steps: Number of environment steps, from the start, in which only the critic
+            (the value) is trained: for an initial policy whose values are untrained.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"value_only_steps": "critic_warmup_steps"}
 
     total_steps: Steps = 1_000_000
     torch_threads: Threads = 2
@@ -248,7 +265,7 @@ class RunConfig(SeededConfig):
     network: NetworkConfig = NetworkConfig()
     net_arch: Layers = Field(default_factory=lambda: [256, 256])
     initial_policy: str | None = None
-    value_only_steps: Annotated[int, Whole(0, 10**12)] = 0
+    critic_warmup_steps: Annotated[int, Whole(0, 10**12)] = 0
     env: EnvConfig = EnvConfig()
     reward: RewardConfig = RewardConfig()
     ppo: PPOConfig = PPOConfig()

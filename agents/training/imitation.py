@@ -1,24 +1,24 @@
-"""Learning a policy from another player, by imitation.
+"""Learning a policy by imitation of another player, the expert.
 
-A policy network learns to choose what a teacher, such as the ``plan`` player, would choose. Games
-of the teacher's own come first. In them everything goes well, so that a policy which has seen no
-others does not know what to do about its own mistakes; therefore the policy plays next, and the
-teacher says in a part of its positions what it would have done there (DAgger: Ross, Gordon and
-Bagnell, 2011). The network learns from random minibatches of the newest answers. It learns no
-values; a run of ``agents.train`` that goes on from the policy (``initial_policy``) does, by
-``value_only_steps``.
+A policy network learns to choose the actions that an expert, such as the ``plan`` player, would
+choose. The first samples come from games that the expert plays itself. They hardly ever show the
+consequences of a mistake, so a policy that has seen no other games cannot recover from its own;
+therefore the policy plays next, and the expert is queried in some of its positions (DAgger: Ross,
+Gordon and Bagnell, 2011). The network learns from random minibatches of the newest samples. It
+learns no values; a run of ``agents.train`` that starts from the policy (``initial_policy``) does,
+in its ``critic_warmup_steps``.
 
-The run's folder gets the resolved config, versions, ``imitation.jsonl`` with a line at each
-evaluation, and ``policy.safetensors``, a player of its own. All deals are training deals.
+The run's folder contains the resolved config, versions, ``imitation.jsonl`` with a line for each
+evaluation, and ``policy.safetensors``, which plays as ``ppo:FOLDER``. All deals are training deals.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -54,9 +54,9 @@ from qv_env.schema import OneOf
 
 VALUE_SCALE = 0.01  # as agents.training.config.RewardConfig has it; no values are learnt here
 
-_FIRST = 4  # minibatches' worth of answers, before which nothing is learnt
+_FIRST = 4  # minibatches' worth of samples that are collected before learning starts
 
-_RECENT_BATCHES, _RECENT_GAMES = 200, 1_000  # that reports are of
+_RECENT_BATCHES, _RECENT_GAMES = 200, 1_000  # that reports are about
 
 
 class ImitationConfig(SeededConfig):
@@ -64,25 +64,35 @@ class ImitationConfig(SeededConfig):
 
     Attributes:
         name, seed: See :class:`agents.training.config.SeededConfig`.
-        teacher: Who is imitated: a player, as ``agents.players`` names it, which forgets a game
-            when another one starts.
-        answers: How many of the teacher's answers are learnt from in all.
-        teacher_part: The part of them, from the first, that come from the teacher's own games.
-        asked: In which part of the policy's own positions the teacher is asked.
-        kept: The newest answers, of which minibatches are drawn.
-        batch_size: Answers in a minibatch.
-        passes: How often an answer is learnt from, on average.
+        expert: The player to imitate, as ``agents.players`` names it. It must not remember a game
+            once another one has started.
+        samples: Number of samples to learn from, each a position and the expert's action there.
+        expert_fraction: The fraction of the samples, from the first on, that come from games that
+            the expert plays itself, 0..1.
+        query_probability: The probability with which the expert is queried in a position of the
+            policy's own games, above 0, at most 1.
+        buffer_size: The newest samples, from which minibatches are drawn.
+        batch_size: Samples in a minibatch.
+        passes: How often a sample is learnt from, on average.
         learning_rate: Adam's; falls linearly to a twentieth.
         torch_threads, matmul_precision, network: As in ``agents.training.config.RunConfig``.
-        env: The games; the variant is the teacher's.
-        evaluation: Play on held-out deals, ``every`` so many answers.
+        env: The games; the variant must be the expert's.
+        evaluation: Games on held-out deals, after each ``every`` samples.
     """
 
-    teacher: str = "plan"
-    answers: Steps = 2_000_000
-    teacher_part: Share = 0.5
-    asked: Annotated[float, Field(gt=0, le=1)] = 0.34
-    kept: Steps = 400_000
+    renamed: ClassVar[Mapping[str, str]] = {
+        "teacher": "expert",
+        "answers": "samples",
+        "teacher_part": "expert_fraction",
+        "asked": "query_probability",
+        "kept": "buffer_size",
+    }
+
+    expert: str = "plan"
+    samples: Steps = 2_000_000
+    expert_fraction: Share = 0.5
+    query_probability: Annotated[float, Field(gt=0, le=1)] = 0.34
+    buffer_size: Steps = 400_000
     batch_size: Count = 1024
     passes: Positive = 2.0
     learning_rate: Positive = 1e-3
@@ -94,26 +104,29 @@ class ImitationConfig(SeededConfig):
 
     @model_validator(mode="after")
     def _check(self) -> ImitationConfig:
-        require(self.kept >= self.batch_size, "kept is at least batch_size")
-        require_room(self.kept, self.env, "kept")
+        require(self.buffer_size >= self.batch_size, "buffer_size is at least batch_size")
+        require_room(self.buffer_size, self.env, "buffer_size")
         require(self.env.deals is None, "env.deals cannot be chosen: all training deals are used")
         try:
-            teacher = make_player(self.teacher)
+            expert = make_player(self.expert)
         except (ValueError, OSError) as error:
-            raise ConfigError(f"teacher: {error}") from None
-        for key, value in teacher.env_kwargs.items():
+            raise ConfigError(f"expert: {error}") from None
+        for key, value in expert.env_kwargs.items():
             require(
                 self.env.variant()[key] == value,
-                f"env.{key} is {self.env.variant()[key]!r}, but {self.teacher} needs {value!r}",
+                f"env.{key} is {self.env.variant()[key]!r}, but {self.expert} needs {value!r}",
             )
         return self
 
 
-class _Answers:
-    """The newest positions and what the teacher says there.
+class SampleBuffer:
+    """The newest samples: positions, and the expert's actions there.
 
     Args:
-        size: How many are kept.
+        size: The capacity, in samples.
+
+    Attributes:
+        total: Number of samples added so far, those included that newer ones have replaced.
     """
 
     def __init__(self, size: int) -> None:
@@ -125,7 +138,7 @@ class _Answers:
     def add(
         self, observation: dict[str, np.ndarray], masks: np.ndarray, actions: np.ndarray
     ) -> None:
-        """Keep the answers of k positions: their observations, masks (k, m), actions (k,)."""
+        """Add k samples: observations, masks bool (k, m), the expert's actions int (k,)."""
         if not self._observation:
             for key, array in observation.items():
                 self._observation[key] = np.zeros((self._size, *array.shape[1:]), array.dtype)
@@ -165,10 +178,10 @@ class Imitation:
         self.optimizer = torch.optim.Adam(
             self.policy.parameters(), lr=config.learning_rate, eps=1e-5
         )
-        self.teacher, self.student = make_player(config.teacher), PPOPlayer(self.policy, variant)
-        self.teacher.prepare(num_envs)
+        self.expert, self.student = make_player(config.expert), PPOPlayer(self.policy, variant)
+        self.expert.prepare(num_envs)
         self.student.prepare(num_envs)
-        self.answers = _Answers(config.kept)
+        self.buffer = SampleBuffer(config.buffer_size)
         self._rng = np.random.default_rng(config.seed)
         self._env = QuaranteVoleursVectorEnv(
             num_envs,
@@ -180,34 +193,34 @@ class Imitation:
         self._observation: Any = None
         self._masks = np.zeros(0, dtype=np.int8)
         self._ended = np.ones(num_envs, dtype=np.bool_)
-        self._taught = np.ones(num_envs, dtype=np.bool_)  # whose games the teacher plays
+        self._expert_plays = np.ones(num_envs, dtype=np.bool_)  # in which games the expert acts
         self._learnt = 0
         self._losses: list[tuple[float, float]] = []
         self._scores: list[int] = []
 
     def step(self) -> None:
-        """Make a move in each game, and note what the teacher says."""
+        """Make a move in each game, and add the expert's actions to the buffer."""
         if self._ended.any():
             self._begin_games()
-        num_envs, taught = len(self._taught), self._taught
+        num_envs, expert_plays = len(self._expert_plays), self._expert_plays
         every_seat = np.arange(num_envs)
         actions = np.zeros(num_envs, dtype=np.int64)
-        own = every_seat[~taught]
+        own = every_seat[~expert_plays]
         if own.size:
             seen = rows_of(self._observation, own)
             actions[own] = self.student.act(own, seen, self._masks[own])
-        asked = taught | (self._rng.random(num_envs) < self.config.asked)
-        for seat in every_seat[asked & ~taught].tolist():
-            self.teacher.start(seat, self._generator())
-        seats = every_seat[asked]
+        queried = expert_plays | (self._rng.random(num_envs) < self.config.query_probability)
+        for seat in every_seat[queried & ~expert_plays].tolist():
+            self.expert.start(seat, self._generator())
+        seats = every_seat[queried]
         seen, masks = rows_of(self._observation, seats), self._masks[seats]
-        said = np.asarray(self.teacher.act(seats, seen, masks))
-        actions[taught] = said[taught[seats]]
-        self.answers.add(seen, masks != 0, said)
+        chosen = np.asarray(self.expert.act(seats, seen, masks))
+        actions[expert_plays] = chosen[expert_plays[seats]]
+        self.buffer.add(seen, masks != 0, chosen)
         self._observation, _, terminated, truncated, info = self._env.step(actions)
         self._masks = info["action_mask"]
         self._ended = terminated | truncated
-        self._scores += info["score"][self._ended & ~taught].tolist()
+        self._scores += info["score"][self._ended & ~expert_plays].tolist()
 
     def _begin_games(self) -> None:
         config, ended = self.config, self._ended
@@ -215,26 +228,26 @@ class Imitation:
         options = {"reset_mask": ended.copy(), "deals": deals}
         self._observation, _ = self._env.reset(options=options)
         self._masks = self._env.action_masks().astype(np.int8)
-        self._taught[ended] = self.answers.total < config.teacher_part * config.answers
+        self._expert_plays[ended] = self.buffer.total < config.expert_fraction * config.samples
         for seat in np.flatnonzero(ended).tolist():
-            self.teacher.start(seat, self._generator())
+            self.expert.start(seat, self._generator())
             self.student.start(seat, self._generator())
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(int(self._rng.integers(1 << 62)))
 
     def learn(self) -> None:
-        """Learn from as many minibatches as there are answers for; at first wait for a few."""
+        """Learn from as many minibatches as there are samples for, once there are a few."""
         config = self.config
-        if self.answers.total < min(_FIRST * config.batch_size, config.kept, config.answers):
+        if self.buffer.total < min(_FIRST * config.batch_size, config.buffer_size, config.samples):
             return
-        share = min(self.answers.total / config.answers, 1.0)
+        share = min(self.buffer.total / config.samples, 1.0)
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate * (1 - 0.95 * share)
         self.policy.set_training_mode(True)
-        while self._learnt + config.batch_size <= config.passes * self.answers.total:
+        while self._learnt + config.batch_size <= config.passes * self.buffer.total:
             self._learnt += config.batch_size
-            observation, masks, actions = self.answers.sample(config.batch_size, self._rng)
+            observation, masks, actions = self.buffer.sample(config.batch_size, self._rng)
             _, log_probs, _ = self.policy.evaluate_actions(observation, actions, masks)
             loss = -log_probs.mean()
             self.optimizer.zero_grad()
@@ -248,7 +261,7 @@ class Imitation:
         losses = np.array(self._losses[-_RECENT_BATCHES:]).reshape(-1, 2).mean(axis=0)
         own = self._scores[-_RECENT_GAMES:]
         return {
-            "answers": self.answers.total,
+            "samples": self.buffer.total,
             "loss": round(float(losses[0]), 4),
             "probability": round(float(losses[1]), 4),
             "own_score": round(float(np.mean(own)), 2) if own else None,
@@ -299,10 +312,10 @@ def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], object] 
         started = time.monotonic()
         next_report = config.evaluation.every
         lines: list[str] = []
-        while run.answers.total < config.answers:
+        while run.buffer.total < config.samples:
             run.step()
             run.learn()
-            if run.answers.total >= min(next_report, config.answers):
+            if run.buffer.total >= min(next_report, config.samples):
                 next_report += config.evaluation.every
                 row = run.report() | {"seconds": round(time.monotonic() - started, 1)}
                 lines.append(json.dumps(row))

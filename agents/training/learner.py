@@ -133,8 +133,8 @@ class Learner:
             model.env, self._callback, model.rollout_buffer, n_rollout_steps=model.n_steps
         )
         model._update_current_progress_remaining(model.num_timesteps, self.config.total_steps)
-        value_only = model.num_timesteps <= self.config.value_only_steps
-        model.policy.requires_grad_(not value_only)
+        warming_up = model.num_timesteps <= self.config.critic_warmup_steps
+        model.policy.requires_grad_(not warming_up)
         for parameter in value_parameters(model.policy):
             parameter.requires_grad_(True)
         model.train()

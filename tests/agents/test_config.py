@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.training.config import ConfigError, RunConfig, load_config, parse_config
+from agents.training.config import ConfigError, RunConfig, load_config, load_configs, parse_config
+from agents.training.imitation import ImitationConfig
 from qv_env.strict_yaml import yaml_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,7 +114,7 @@ WRONG = [
     ("matmul_precision=fast", "is one of highest"),
     ("policy=CnnPolicy", "is one of table, table-plain, MultiInputPolicy, MlpPolicy"),
     ("initial_policy=5", "is text or null, not 5"),
-    ("value_only_steps=-1", "is an integer in 0..1,000,000,000,000, not -1"),
+    ("critic_warmup_steps=-1", "is an integer in 0..1,000,000,000,000, not -1"),
     ("net_arch=256", "is a list"),
     ("net_arch=[256, 0]", r"\[1\] is an integer in 1..8192, not 0"),
     ("net_arch=[true]", r"\[0\] is an integer in 1..8192, not true"),
@@ -418,3 +419,24 @@ def test_a_range_of_deals_without_quotes_is_explained(file):
     with pytest.raises(ConfigError, match="in quotes"):
         load_config(file(), ["env.deals=10:20"])
     assert load_config(file(), ['env.deals="10:20"'])[0].env.deals == "10:20"
+
+
+def test_keys_are_accepted_by_their_earlier_names(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("value_only_steps: 7\n")
+    (run,) = load_config(path)
+    assert run.critic_warmup_steps == 7
+    assert "value_only_steps" not in run.to_dict()
+    (run,) = load_config(path, ["value_only_steps=9"])
+    assert run.critic_warmup_steps == 9
+    path.write_text("value_only_steps: 7\ncritic_warmup_steps: 7\n")
+    with pytest.raises(ConfigError, match="critic_warmup_steps is given twice"):
+        load_config(path)
+
+
+def test_the_configs_of_the_committed_weights_are_read():
+    for path in sorted(ROOT.glob("weights/ppo/seed-*")):
+        (run,) = load_config(path / "config.yaml", [f"initial_policy={path}"])
+        assert run.critic_warmup_steps == 500_000
+        (imitation,) = load_configs(ImitationConfig, path / "imitation" / "config.yaml", [])
+        assert (imitation.samples, imitation.expert_fraction) == (1_600_000, 1.0)

@@ -27,9 +27,9 @@ from tests.marks import holds_folders
 SIZES = {"card": 8, "hidden": 24, "column": 16, "context": 24, "pair": 12}
 TINY = {
     "name": "tiny",
-    "teacher": "greedy",
-    "answers": 600,
-    "kept": 500,
+    "expert": "greedy",
+    "samples": 600,
+    "buffer_size": 500,
     "batch_size": 64,
     "network": SIZES,
     "env": {"num_envs": 16, "max_episode_steps": 60},
@@ -80,15 +80,15 @@ def agreement(policy_folder, games=24, steps=60):
 def test_what_a_run_leaves_behind(folder):
     place, said = folder
     settings = yaml.safe_load((place / CONFIG_FILE).read_text())
-    assert settings["teacher"] == "greedy"
-    assert settings["answers"] == 600
+    assert settings["expert"] == "greedy"
+    assert settings["samples"] == 600
     rows = [json.loads(line) for line in (place / IMITATION_FILE).read_text().splitlines()]
     assert [json.loads(line) for line in said] == rows
     assert len(rows) == 2
-    assert rows[0]["answers"] >= 300
-    assert rows[1]["answers"] >= 600
+    assert rows[0]["samples"] >= 300
+    assert rows[1]["samples"] >= 600
     assert all(row["suite"] == "dev-200" and row["deals"] == 4 for row in rows)
-    assert rows[0]["own_score"] is None  # half of the answers: the teacher's own games
+    assert rows[0]["own_score"] is None  # half of the samples: the teacher's own games
     policy, about = load_policy(place / POLICY_FILE)
     assert about["network"] == SIZES
     assert about["env"]["memory"] is False
@@ -97,7 +97,8 @@ def test_what_a_run_leaves_behind(folder):
 
 
 def test_it_comes_to_agree_with_its_teacher(tmp_path, folder):
-    imitate(config(tmp_path, "answers=12_000", "kept=12_000", "passes=4"), tmp_path / "run", str)
+    made = config(tmp_path, "samples=12_000", "buffer_size=12_000", "passes=4")
+    imitate(made, tmp_path / "run", str)
     assert agreement(tmp_path / "run") > max(agreement(folder[0]), 0.5) + 0.1
 
 
@@ -128,7 +129,8 @@ def test_the_teacher_is_asked_in_its_own_games_first_and_then_in_a_part_of_the_p
 
     monkeypatch.setattr(GreedyPlayer, "act", counted)
     monkeypatch.setattr(QuaranteVoleursVectorEnv, "reset", noted)
-    made = config(tmp_path, f"teacher_part={part}", "answers=3000", "asked=0.25", "kept=400")
+    changes = ("samples=3000", "query_probability=0.25", "buffer_size=400")
+    made = config(tmp_path, f"expert_fraction={part}", *changes)
     imitate(made, tmp_path / "run", str)
     assert sum(asked) >= 3000 > sum(asked[:-1])
     taught = [count == 16 for count in asked]
@@ -153,7 +155,7 @@ def test_training_goes_on_from_the_policy_and_learns_values_first(folder):
             "env": {"num_envs": 4, "max_episode_steps": 60},
             "ppo": {"n_steps": 16, "batch_size": 32, "n_epochs": 1},
             "initial_policy": str(place),
-            "value_only_steps": 64,
+            "critic_warmup_steps": 64,
         }
     )
     learner = Learner(run)
@@ -188,12 +190,12 @@ def test_a_run_refuses_a_policy_of_another_make(folder, changes, message):
 
 WRONG = [
     ("seed=-1", "seed is an integer in 0..2,147,483,647, not -1"),
-    ("teacher=nobody", "teacher: no player 'nobody'"),
-    ("teacher=plan", "env.memory is False, but plan needs True"),
-    ("answers=0", "answers is an integer in 1.."),
-    ("teacher_part=1.1", "teacher_part is a number in 0..1, not 1.1"),
-    ("asked=0", "asked is a number above 0 and at most 1, not 0"),
-    ("kept=63", "kept is at least batch_size"),
+    ("expert=nobody", "expert: no player 'nobody'"),
+    ("expert=plan", "env.memory is False, but plan needs True"),
+    ("samples=0", "samples is an integer in 1.."),
+    ("expert_fraction=1.1", "expert_fraction is a number in 0..1, not 1.1"),
+    ("query_probability=0", "query_probability is a number above 0 and at most 1, not 0"),
+    ("buffer_size=63", "buffer_size is at least batch_size"),
     ("batch_size=0", "batch_size is an integer in 1..1,000,000, not 0"),
     ("passes=0", "passes is a number above 0 and"),
     ("learning_rate=0", "learning_rate is a number above 0 and"),
@@ -215,7 +217,7 @@ def test_bad_values_are_refused_by_name(tmp_path, override, message):
 def test_the_command_line(tmp_path, capsys):
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(TINY))
-    command = [str(path), "answers=200", "seed=0..1", "--out", str(tmp_path / "out")]
+    command = [str(path), "samples=200", "seed=0..1", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     for seed in (0, 1):
