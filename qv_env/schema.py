@@ -30,6 +30,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+# For ``pydantic.dataclasses.dataclass``: no other keys, all finite. It takes plain dicts only where
+# it is not strict as a whole, so its numbers say ``Field(strict=True)`` themselves.
+DATACLASS = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
 @dataclass(frozen=True)
 class Whole:
     """Metadata of an integer as people write it, 2e6 included: ``Annotated[int, Whole(1, 9)]``.
@@ -133,9 +138,10 @@ def _error_text(schema: dict[str, Any], error: ValidationError) -> str:
     name = shown_key(key) or "this"
     if what == "value_error":  # of a check of ours: of a model's, it names the key itself
         message = str(details[worst]["ctx"]["error"])
-        return message if wanted.get("type") == "object" else f"{name}: {message}"
-    if what == "extra_forbidden":
-        there = _place(schema, details[worst]["loc"][:-1])[1]
+        of_model = "properties" in _needed(schema, wanted)
+        return message if of_model else f"{name}: {message}"
+    if what in ("extra_forbidden", "unexpected_keyword_argument"):
+        there = _needed(schema, _place(schema, details[worst]["loc"][:-1])[1])
         return f"unknown key {name}; there are {', '.join(there['properties'])}"
     if what == "invalid_key":
         return f"a key is text, not {shown(details[worst]['input'])}"
@@ -150,16 +156,13 @@ def _place(schema: dict[str, Any], path: Sequence[int | str]) -> tuple[str, dict
     """The dotted key of an error's path, and the JSON schema of what stands there."""
     key, node = "", schema
     for step in path:
-        node = _resolved(schema, node)
+        node = _needed(schema, node)
         if not node and key:  # any JSON: pydantic's names of its kinds follow
             break
-        kinds = [one for one in node.get("anyOf", ()) if one.get("type") != "null"]
-        if len(kinds) > 1:  # the path names one of the alternatives
-            lists = [one for one in kinds if one.get("type") == "array"]
+        if "anyOf" in node:  # the path names one of the alternatives
+            lists = [one for one in node["anyOf"] if one.get("type") == "array"]
             node = lists[0] if str(step).startswith("list[") and lists else node
-            continue
-        node = _resolved(schema, kinds[0]) if kinds else node
-        if isinstance(step, int):
+        elif isinstance(step, int):
             key += f"[{step}]"
             node = node.get("items", {})
         elif step != "[key]":
@@ -167,6 +170,13 @@ def _place(schema: dict[str, Any], path: Sequence[int | str]) -> tuple[str, dict
             other = node.get("additionalProperties")
             node = node.get("properties", {}).get(step, other if isinstance(other, dict) else {})
     return key.removeprefix("."), _resolved(schema, node)
+
+
+def _needed(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    """What stands there where it is not null."""
+    node = _resolved(schema, node)
+    kinds = [one for one in node.get("anyOf", ()) if one.get("type") != "null"]
+    return _resolved(schema, kinds[0]) if len(kinds) == 1 else node
 
 
 def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic.dataclasses import dataclass
 
-from qv_env.schema import OneOf, Strict, Whole, checked
+from qv_env.schema import DATACLASS, OneOf, Strict, Whole, checked
 from qv_env.strict_json import FormatError
 
 
@@ -33,6 +34,15 @@ class Inner(Strict):
         return self
 
 
+@dataclass(frozen=True, config=DATACLASS)
+class Effort:
+    width: Annotated[int, Field(ge=1, le=9, strict=True)] = 1
+
+    def __post_init__(self) -> None:
+        if self.width == 7:
+            raise ValueError("width is not 7")
+
+
 class Outer(Strict):
     format: Literal["x"] = "x"
     size: int = 0
@@ -43,6 +53,8 @@ class Outer(Strict):
     inner: Inner = Inner()
     inners: list[Inner] = []  # noqa: RUF012
     settings: dict[str, JsonValue] = {}  # noqa: RUF012
+    perhaps: Inner | None = None
+    effort: Effort | None = None
 
 
 def test_what_fits_comes_back():
@@ -98,6 +110,14 @@ def test_what_fits_comes_back():
         ({"settings": {"a": [1, float("nan")]}}, "settings.a is a finite number, not nan"),
         ({"settings": {"a": object}}, "settings.a is a value of JSON, not <class 'object'>"),
         ({1: 1}, "a key is text, not 1"),
+        ({"perhaps": {"x": 1}}, "unknown key perhaps.x; there are count, share, rate, kind, flag"),
+        ({"perhaps": {"count": 13}}, "inner.count is not 13"),
+        ({"perhaps": {"kind": 1}}, "perhaps.kind is one of a, b, not 1"),
+        ({"perhaps": 5}, "perhaps is a mapping of keys or null, not 5"),
+        ({"effort": {"x": 1}}, "unknown key effort.x; there are width"),
+        ({"effort": {"width": True}}, "effort.width is an integer in 1..9, not true"),
+        ({"effort": {"width": 7}}, "width is not 7"),
+        ({"effort": 7}, "effort is a mapping of keys or null, not 7"),
     ],
     ids=lambda value: None if isinstance(value, str) else "value",
 )  # fmt: skip

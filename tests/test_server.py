@@ -239,7 +239,19 @@ def test_what_is_asked_for_wrongly(browser, store, name, body, message):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[" * 4000, "nul", '"\ud800"', "[1]", "3", "null", "NaN"]
+    "content",
+    [
+        "",
+        "{",
+        '{"version": 1, "version": 2}',
+        "[" * 4000,
+        "nul",
+        '"\ud800"',
+        "[1]",
+        "3",
+        "null",
+        "NaN",
+    ],
 )
 def test_what_is_no_json_object(browser, store, content):
     before = table_bytes(store)

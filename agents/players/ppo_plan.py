@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from agents.networks.files import load_policy
 from agents.networks.policy import TablePolicy
@@ -17,10 +17,20 @@ from agents.players.planning import PlanningPlayer
 from agents.search.planner import Choice, Planner
 from agents.search.settings import PlanSettings, load_settings
 from agents.search.stage import Effort, game_searches
+from qv_env.evaluation.players.names import setting_value
 from qv_env.observation import Encoding, encode
+from qv_env.schema import Strict, checked
+from qv_env.strict_json import shown
 
 WEIGHT = 10.0  # what the network's value counts, in units of the plan player's values
 CANDIDATES = 24
+
+
+class _Numbers(Strict):
+    """The player's own numbers."""
+
+    weight: Annotated[float, Field(ge=0, le=1e6)]
+    candidates: Annotated[int, Field(ge=1, le=10_000)]
 
 
 class ValueChooser:
@@ -93,10 +103,7 @@ class PPOPlanPlayer(PlanningPlayer):
         space = ValueChooser.ENCODING.space
         if not isinstance(policy, TablePolicy) or policy.observation_space != space:
             raise ValueError("ppo+plan needs a policy: table of env.memory: true")
-        if not (math.isfinite(weight) and weight >= 0):
-            raise ValueError(f"weight is a number, at least 0, not {weight!r}")
-        if candidates < 1:
-            raise ValueError(f"candidates is at least 1, not {candidates!r}")
+        checked(_Numbers, {"weight": weight, "candidates": candidates}, "ppo+plan")
         settings = load_settings() if settings is None else settings
         effort, weights = settings.effort, settings.weights
         if effort.ahead > 1:
@@ -123,19 +130,16 @@ class PPOPlanPlayer(PlanningPlayer):
         """
         if not path:
             raise ValueError("ppo+plan names no policy: ppo+plan:PATH")
-        names = ["weight", "candidates", *(field.name for field in fields(Effort))]
+        names = [*_Numbers.model_fields, *(field.name for field in fields(Effort))]
         for key in options:
             if key not in names:
-                raise ValueError(f"ppo+plan has no setting {key!r}; there are {', '.join(names)}")
-        try:
-            weight = float(options.pop("weight", WEIGHT))
-        except ValueError:
-            raise ValueError("ppo+plan's weight is a number") from None
-        try:
-            candidates = int(options.pop("candidates", CANDIDATES))
-        except ValueError:
-            raise ValueError("ppo+plan's candidates is an integer") from None
+                raise ValueError(
+                    f"ppo+plan has no setting {shown(key)}; there are {', '.join(names)}"
+                )
+        own = {
+            key: setting_value(options.pop(key)) for key in _Numbers.model_fields if key in options
+        }
         settings = load_settings().changed(options)
         policy, about = load_policy(path)
         scale = 0.0 if about.get("whole_game") else about["value_scale"]
-        return cls(policy, scale, settings, weight, candidates)
+        return cls(policy, scale, settings, **own)

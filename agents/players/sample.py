@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from agents.players.planning import PlanningPlayer
 from agents.search import settings as plan
 from agents.search.planner import Planner
 from agents.search.rollouts import RolloutChooser, Rollouts
 from agents.search.settings import PlanSettings
+from qv_env.schema import Strict, checked
+from qv_env.strict_json import FormatError
+from qv_env.strict_yaml import read_yaml
 
 DEFAULTS = plan.DEFAULTS.with_name("sample.yaml")
 
@@ -41,33 +41,19 @@ def load_settings(path: str | Path = DEFAULTS) -> SampleSettings:
         OSError: It, or the plan player's, cannot be read.
     """
     path = Path(path)
+    said = checked(_File, read_yaml(path), str(path))
+    file = plan.DEFAULTS if said.plan is None else path.parent / said.plan
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not set(content) <= {"plan", "rollouts"}:
-            raise ValueError("settings have the keys plan and rollouts")
-        file = content.get("plan", str(plan.DEFAULTS))
-        if not isinstance(file, str):
-            raise ValueError(f"plan names a settings file, not {file!r}")
-        values = content.get("rollouts") or {}
-        if not isinstance(values, dict):
-            raise ValueError(f"rollouts are given by name, not as {values!r}")
-        return SampleSettings(plan.load_settings(path.parent / file), _changed(Rollouts(), values))
-    except (ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        return SampleSettings(plan.load_settings(file), said.rollouts or Rollouts())
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from None
 
 
-def _changed(rollouts: Rollouts, values: dict[str, Any]) -> Rollouts:
-    """Rollouts with some values replaced by others of the same type."""
-    kinds = Rollouts.kinds()
-    numbers: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in kinds:
-            raise ValueError(f"sample has no setting {name!r}; there are {', '.join(kinds)}")
-        whole = kinds[name] is int
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ValueError(f"{name} is {'an integer' if whole else 'a number'}, not {value!r}")
-        numbers[name] = value if whole else float(value)
-    return replace(rollouts, **numbers)
+class _File(Strict):
+    """A settings file."""
+
+    plan: str | None = None
+    rollouts: Rollouts | None = None
 
 
 class SamplePlayer(PlanningPlayer):
@@ -112,15 +98,5 @@ class SamplePlayer(PlanningPlayer):
             OSError: The file cannot be read.
         """
         settings = load_settings(path or DEFAULTS)
-        values = {key: _number(text) for key, text in options.items()}
-        return cls(replace(settings, rollouts=_changed(settings.rollouts, values)))
-
-
-def _number(text: str) -> int | float | str:
-    """A setting's number, or the text where it is none."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+        rollouts = plan.changed_numbers(settings.rollouts, options, "sample")
+        return cls(replace(settings, rollouts=rollouts))

@@ -14,20 +14,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import get_type_hints
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from agents.search.planner import Choice
-from agents.search.stage import MAX_LINE, Beam, Searches, best_line, game_searches, position_key
+from agents.search.stage import (
+    MAX_LINE,
+    Beam,
+    Depth,
+    Searches,
+    Width,
+    best_line,
+    check_beams,
+    game_searches,
+    position_key,
+)
 from qv_env.actions import DRAW
 from qv_env.cards import NUM_KINDS
 from qv_env.compiling import compiled
 from qv_env.rules import STATE, count_unseen, is_won, play
+from qv_env.schema import DATACLASS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=DATACLASS)
 class Rollouts:
     """How much is played out, and what is made of it.
 
@@ -44,31 +56,18 @@ class Rollouts:
         spread: The standard deviation of what is left, in points.
     """
 
-    candidates: int = 8
-    games: int = 100
-    width: int = 12
-    depth: int = 10
-    end_width: int = 50
-    end_depth: int = 100
-    bonus: float = 300.0
-    slope: float = 5.0
-    spread: float = 20.0
+    candidates: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 8
+    games: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 100
+    width: Width = 12
+    depth: Depth = 10
+    end_width: Width = 50
+    end_depth: Depth = 100
+    bonus: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 300.0
+    slope: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 5.0
+    spread: Annotated[float, Field(gt=0, le=1e6, strict=True)] = 20.0
 
     def __post_init__(self) -> None:
-        for name, kind in self.kinds().items():
-            value = getattr(self, name)
-            if kind is int:
-                if value < 1:
-                    raise ValueError(f"{name} is at least 1, not {value}")
-            elif not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} is at least 0 and finite, not {value}")
-        if self.spread == 0:
-            raise ValueError("spread is more than 0, not 0")
-
-    @classmethod
-    def kinds(cls) -> dict[str, type]:
-        """Return of which type each attribute is, by name: int or float."""
-        return get_type_hints(cls)
+        check_beams(self, ("width", "depth"), ("end_width", "end_depth"))
 
     def searches(self, weights: np.ndarray) -> Searches:
         """Return the searches of a game that is played out.

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
-import yaml
+from pydantic import Field, create_model
 
 from agents.search.features import FEATURES, NUM_FEATURES
 from agents.search.stage import Effort
+from qv_env.evaluation.players.names import setting_value
+from qv_env.schema import Strict, checked
+from qv_env.strict_yaml import read_yaml
+
+T = TypeVar("T")
 
 DEFAULTS = Path(__file__).resolve().parents[2] / "configs" / "search" / "plan.yaml"
 
@@ -37,14 +42,7 @@ class PlanSettings:
         Raises:
             ValueError: There is no such number, or it is none that can be.
         """
-        effort = asdict(self.effort)
-        for key, text in options.items():
-            if key not in effort:
-                raise ValueError(f"plan has no setting {key!r}; there are {', '.join(effort)}")
-            if not (text.isascii() and text.isdigit()):
-                raise ValueError(f"plan's {key} is an integer, not {text!r}")
-            effort[key] = int(text)
-        return PlanSettings(self.weights, Effort(**effort))
+        return PlanSettings(self.weights, changed_numbers(self.effort, options, "plan"))
 
     def report(self) -> dict[str, Any]:
         """Return the settings as result rows have them: numbers by name."""
@@ -59,36 +57,45 @@ def load_settings(path: str | Path = DEFAULTS) -> PlanSettings:
         ValueError: It is no such file; the message names it and says what is wrong.
         OSError: It cannot be read.
     """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not set(content) <= {"weights", "effort"}:
-            raise ValueError("settings have the keys weights and effort")
-        weights = np.zeros(NUM_FEATURES)
-        for name, weight in _mapping(content, "weights").items():
-            if name not in FEATURES:
-                raise ValueError(f"no feature {name!r}; there are {', '.join(FEATURES)}")
-            if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-                raise ValueError(f"the weight of {name} is a number, not {weight!r}")
-            weights[FEATURES.index(name)] = weight
-        if not np.isfinite(weights).all():
-            raise ValueError("weights are finite")
-        names = [field.name for field in fields(Effort)]
-        effort = _mapping(content, "effort")
-        for name, value in effort.items():
-            if name not in names:
-                raise ValueError(f"effort has no {name!r}; it has {', '.join(names)}")
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name} is an integer, not {value!r}")
-        return PlanSettings(weights, Effort(**effort))
-    except (ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path}: {error}") from None
+    said = checked(_File, read_yaml(path), str(path))
+    weights = np.zeros(NUM_FEATURES) if said.weights is None else said.weights.array()
+    return PlanSettings(weights, said.effort or Effort())
 
 
-def _mapping(content: dict[str, Any], key: str) -> dict[str, Any]:
-    mapping = content.get(key) or {}
-    if not isinstance(mapping, dict):
-        raise ValueError(f"{key} are given by name, not as {mapping!r}")
-    return mapping
+class _Weights(Strict):
+    """The weights of a settings file, by name."""
+
+    def array(self) -> np.ndarray:
+        """Return them: float64 (NUM_FEATURES,)."""
+        return np.array([getattr(self, name) for name in FEATURES])
+
+
+_Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
+_named: dict[str, Any] = dict.fromkeys(FEATURES, (_Weight, 0.0))
+_FeatureWeights = create_model("_FeatureWeights", __base__=_Weights, **_named)
+
+
+class _File(Strict):
+    """A settings file."""
+
+    weights: _FeatureWeights | None = None  # type: ignore[valid-type]
+    effort: Effort | None = None
+
+
+def changed_numbers(numbers: T, options: Mapping[str, str], name: str) -> T:
+    """Return a dataclass with some of its numbers replaced.
+
+    Args:
+        numbers: The dataclass.
+        options: New numbers, by name, as text.
+        name: What it is called in messages.
+
+    Raises:
+        FormatError: There is no such number, or it is none that can be.
+    """
+    values = {key: setting_value(text) for key, text in options.items()}
+    before: Any = numbers
+    return checked(type(numbers), {**asdict(before), **values}, name)
 
 
 def settings_text(

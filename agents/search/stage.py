@@ -20,10 +20,11 @@ The rules are those of ``qv_env.rules``; nothing here repeats them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from agents.search.features import MEASURE_WORK, NUM_FEATURES, expected_promise, measure
 from agents.search.tables import IN_COLUMN, IN_WASTE, ON_FOUNDATIONS, STOCK_LEFT, is_new
@@ -58,6 +59,7 @@ from qv_env.rules import (
     waste_top,
     write_legal_actions,
 )
+from qv_env.schema import DATACLASS
 
 # ------------------------------------------------------------------------ one hash a position
 
@@ -497,7 +499,29 @@ def play_to(workspace: Workspace, place: int, game: Game, line: np.ndarray, leng
     return length
 
 
-@dataclass(frozen=True)
+# Limits of what is searched.
+MOST_POSITIONS = 5_000_000  # of a beam, all layers together: some 2 GB
+Width = Annotated[int, Field(ge=1, le=100_000, strict=True)]
+Depth = Annotated[int, Field(ge=1, le=10_000, strict=True)]
+
+
+def check_beams(numbers: Any, *beams: tuple[str, str]) -> None:
+    """See that beams need no more memory than a machine has.
+
+    Args:
+        numbers: What has them.
+        beams: The names of each beam's width and depth.
+
+    Raises:
+        ValueError: One has more than ``MOST_POSITIONS`` positions.
+    """
+    for width, depth in beams:
+        size = getattr(numbers, width) * getattr(numbers, depth)
+        if size > MOST_POSITIONS:
+            raise ValueError(f"{width} x {depth} is at most {MOST_POSITIONS:,}, not {size:,}")
+
+
+@dataclass(frozen=True, config=DATACLASS)
 class Effort:
     """How far a player looks.
 
@@ -512,18 +536,17 @@ class Effort:
         ahead_depth: Likewise.
     """
 
-    width: int = 100
-    depth: int = 24
-    end_width: int = 1000
-    end_depth: int = 150
-    ahead: int = 1
-    ahead_width: int = 5
-    ahead_depth: int = 4
+    width: Width = 100
+    depth: Depth = 24
+    end_width: Width = 1000
+    end_depth: Depth = 150
+    ahead: Width = 1
+    ahead_width: Width = 5
+    ahead_depth: Depth = 4
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < 1:
-                raise ValueError(f"{field.name} is at least 1, not {getattr(self, field.name)}")
+        check_beams(self, ("width", "depth"), ("end_width", "end_depth"))
+        check_beams(self, ("ahead_width", "ahead_depth"))
 
     @property
     def beam(self) -> Beam:

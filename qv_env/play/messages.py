@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+
+from qv_env.strict_json import FormatError, decoded, parse_json
 
 MAX_BODY = 4096  # bytes of a request's body
 PATIENCE = 2  # seconds that a body may take to arrive
@@ -56,8 +57,8 @@ async def read_body(request: Request, keys: dict[str, bool]) -> dict[str, Any]:
     except TimeoutError:
         raise RequestError(408, "the body did not arrive in time") from None
     try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
+        body = parse_json(decoded(content))
+    except FormatError:
         raise RequestError(400, "the body is not JSON") from None
     if not isinstance(body, dict):
         raise RequestError(400, "the body is a JSON object")

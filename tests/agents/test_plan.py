@@ -76,9 +76,19 @@ def test_the_player_by_name_and_with_settings(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("plan,speed=3", "no setting 'speed'"),
-        ("plan,width=many", "width is an integer, not 'many'"),
-        ("plan,width=0", "width is at least 1"),
+        ("plan,speed=3", "plan: unknown key speed; there are width, depth, end_width"),
+        ("plan,width=many", "plan: width is an integer in 1..100,000, not 'many'"),
+        ("plan,width=0", "plan: width is an integer in 1..100,000, not 0"),
+        ("plan,width=99999999999", "plan: width is an integer in 1..100,000, not 99999999999"),
+        ("plan,width=1e30", "plan: width is an integer in 1..100,000"),
+        ("plan,width=7.0", "plan: width is an integer in 1..100,000, not 7.0"),
+        ("plan,width=true", "plan: width is an integer in 1..100,000, not true"),
+        ("plan,width=010", "plan: width is an integer in 1..100,000, not '010'"),
+        ("plan,width=" + "[" * 9999, "plan: width is an integer in 1..100,000"),
+        ("plan,end_depth=" + "9" * 9999, "plan: end_depth is an integer in 1..10,000"),
+        ("plan,width=100000,depth=51", "plan: width x depth is at most 5,000,000, not 5,100,000"),
+        ("plan,ahead_width=50000,ahead_depth=101", "ahead_width x ahead_depth is at most"),
+        ("plan,end_width=50000,end_depth=101", "end_width x end_depth is at most"),
     ],
 )
 def test_bad_options_are_refused(spec, message):
@@ -89,16 +99,21 @@ def test_bad_options_are_refused(spec, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("weights: {luck: 1}", "no feature 'luck'"),
-        ("weights: {up: much}", "the weight of up is a number, not 'much'"),
-        ("weights: {up: .nan}", "weights are finite"),
-        ("weights: [1, 2]", "weights are given by name"),
-        ("effort: {speed: 1}", "effort has no 'speed'"),
-        ("effort: {width: 1.5}", "width is an integer, not 1.5"),
-        ("effort: {width: 0}", "width is at least 1"),
-        ("other: 1", "the keys weights and effort"),
+        ("weights: {luck: 1}", "unknown key weights.luck; there are up, "),
+        ("weights: {up: much}", "weights.up is a number in -1,000,000..1,000,000, not 'much'"),
+        ("weights: {up: .nan}", "weights.up is a number in .*, not nan"),
+        ("weights: [1, 2]", r"weights is a mapping of keys or null, not \[1, 2\]"),
+        ("effort: {speed: 1}", "unknown key effort.speed; there are width, depth"),
+        ("effort: {width: 1.5}", "effort.width is an integer in 1..100,000, not 1.5"),
+        ("effort: {width: 0}", "effort.width is an integer in 1..100,000, not 0"),
+        ("effort: {width: 010}", "effort.width: '010' is 8 to YAML"),
+        ("effort: {width: 1, width: 2}", "effort.width: the key stands there twice"),
+        ("effort: {width: 90000, depth: 90}", "width x depth is at most 5,000,000, not 8,100,000"),
+        ("weights: &w {up: 1}\neffort: *w", "there is an alias"),
+        ("weights: " + "[" * 5000, "nested too deeply"),
+        ("other: 1", "unknown key other; there are weights, effort"),
         ("weights: {", "other.yaml"),
-        ("3", "the keys weights and effort"),
+        ("3", "this is a mapping of keys, not 3"),
     ],
 )
 def test_bad_settings_files_are_refused_by_name(tmp_path, text, message):

@@ -129,11 +129,13 @@ def test_the_player_by_name(tmp_path):
     [
         ("ppo+plan", "names no policy"),
         ("ppo+plan:{},luck=1", "no setting 'luck'; there are weight, candidates, width"),
-        ("ppo+plan:{},weight=much", "weight is a number"),
-        ("ppo+plan:{},weight=nan", "weight is a number, at least 0"),
-        ("ppo+plan:{},weight=-1", "weight is a number, at least 0"),
+        ("ppo+plan:{},weight=much", "weight is a number in 0..1,000,000, not 'much'"),
+        ("ppo+plan:{},weight=nan", "weight is a number in 0..1,000,000, not 'nan'"),
+        ("ppo+plan:{},weight=1e999", "weight is a number in 0..1,000,000, not inf"),
+        ("ppo+plan:{},weight=-1", "weight is a number in 0..1,000,000, not -1"),
         ("ppo+plan:{},candidates=1.5", "candidates is an integer"),
-        ("ppo+plan:{},candidates=0", "candidates is at least 1"),
+        ("ppo+plan:{},candidates=0", "candidates is an integer in 1..10,000, not 0"),
+        ("ppo+plan:{},candidates=10000000000000000", "candidates is an integer in 1..10,000"),
         ("ppo+plan:{},width=wide", "width is an integer"),
     ],
 )

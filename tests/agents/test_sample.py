@@ -298,13 +298,16 @@ def test_the_player_by_name_and_with_settings(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("sample,speed=3", "no setting 'speed'"),
-        ("sample,games=many", "games is an integer, not 'many'"),
-        ("sample,games=1.5", "games is an integer, not 1.5"),
-        ("sample,games=0", "games is at least 1"),
-        ("sample,bonus=-1", "bonus is at least 0"),
-        ("sample,bonus=nan", "bonus is at least 0 and finite"),
-        ("sample,spread=0", "spread is more than 0"),
+        ("sample,speed=3", "sample: unknown key speed; there are candidates, games"),
+        ("sample,games=many", "games is an integer in 1..1,000,000, not 'many'"),
+        ("sample,games=1.5", "games is an integer in 1..1,000,000, not 1.5"),
+        ("sample,games=0", "games is an integer in 1..1,000,000, not 0"),
+        ("sample,games=10000000000000000", "games is an integer in 1..1,000,000, not 1000"),
+        ("sample,candidates=10001", "candidates is an integer in 1..10,000, not 10001"),
+        ("sample,width=100000,depth=51", "sample: width x depth is at most 5,000,000"),
+        ("sample,bonus=-1", "bonus is a number in 0..1,000,000, not -1"),
+        ("sample,bonus=nan", "bonus is a number in 0..1,000,000, not 'nan'"),
+        ("sample,spread=0", "spread is a number above 0 and at most 1,000,000, not 0"),
     ],
 )
 def test_bad_options_are_refused(spec, message):
@@ -315,15 +318,15 @@ def test_bad_options_are_refused(spec, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rollouts: {luck: 1}", "no setting 'luck'"),
-        ("rollouts: {games: 1.5}", "games is an integer, not 1.5"),
-        ("rollouts: {bonus: true}", "bonus is a number, not True"),
-        ("rollouts: {width: 0}", "width is at least 1"),
-        ("rollouts: [1]", "rollouts are given by name"),
-        ("plan: 3", "plan names a settings file, not 3"),
-        ("other: 1", "the keys plan and rollouts"),
+        ("rollouts: {luck: 1}", "unknown key rollouts.luck; there are candidates, games"),
+        ("rollouts: {games: 1.5}", "rollouts.games is an integer in 1..1,000,000, not 1.5"),
+        ("rollouts: {bonus: true}", "rollouts.bonus is a number in 0..1,000,000, not true"),
+        ("rollouts: {width: 0}", "rollouts.width is an integer in 1..100,000, not 0"),
+        ("rollouts: [1]", "rollouts is a mapping of keys or null"),
+        ("plan: 3", "plan is text or null, not 3"),
+        ("other: 1", "unknown key other; there are plan, rollouts"),
         ("rollouts: {", "other.yaml"),
-        ("3", "the keys plan and rollouts"),
+        ("3", "this is a mapping of keys, not 3"),
     ],
 )
 def test_bad_settings_files_are_refused_by_name(tmp_path, text, message):

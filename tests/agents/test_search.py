@@ -417,5 +417,5 @@ def test_what_a_position_is_worth_after_the_next_draw():
 
 
 def test_efforts_are_positive():
-    with pytest.raises(ValueError, match="depth is at least 1, not 0"):
+    with pytest.raises(ValueError, match="depth\n  Input should be greater than or equal to 1"):
         Effort(depth=0)

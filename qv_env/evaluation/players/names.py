@@ -154,7 +154,7 @@ class PlayerNames:
         if not callable(made_by):
             raise ValueError(f"player {spec.text!r}: {spec.path} is no class and no function")
         try:
-            player = made_by(**{key: _value(text) for key, text in spec.options.items()})
+            player = made_by(**{key: setting_value(text) for key, text in spec.options.items()})
         except TypeError as error:
             raise ValueError(f"player {spec.text!r}: {error}") from error
         if not isinstance(player, Player):
@@ -177,7 +177,7 @@ def plain(make: Callable[[], Player]) -> Callable[[PlayerSpec], Player]:
     return made
 
 
-def _value(text: str) -> Any:
+def setting_value(text: str) -> Any:
     """Return a setting's value: JSON's numbers, true, false and null, else the text."""
     try:
         value = parse_json(text)
