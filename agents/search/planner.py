@@ -8,7 +8,6 @@ there, and the draw.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -78,23 +77,14 @@ def find_candidates(root: np.ndarray, searches: Searches, candidates: Candidates
 # ------------------------------------------------------------------------------------- planning
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """What a seat chooses from before a draw.
+class Choice(NamedTuple):
+    """What a seat chooses from before a draw."""
 
-    Attributes:
-        root: STATE (1,), where its game stands; the stock holds no cards that are known.
-        positions: STATE (n,), n >= 1, where it may go, the plan player's choice first.
-        worth: float64 (n,), what the plan player thinks of the positions.
-        lines: The actions that lead to each.
-        rng: The generator of the seat's game.
-    """
-
-    root: np.ndarray
-    positions: np.ndarray
-    worth: np.ndarray
-    lines: list[list[int]]
-    rng: np.random.Generator
+    root: np.ndarray  # STATE (1,), where its game stands; the cards of the stock are not known
+    positions: np.ndarray  # STATE (n,), n >= 1, where it may go, the plan player's choice first
+    worth: np.ndarray  # float64 (n,), what the plan player thinks of them
+    lines: list[list[int]]  # the actions that lead to each
+    rng: np.random.Generator  # of the seat's game
 
 
 # Given the choices of some seats, returns the place of the position that each goes to.
@@ -156,7 +146,7 @@ class Planner:
         ]
         if idle:
             states = visible_states({key: array[idle] for key, array in observation.items()})
-            self._plan(seats[idle], states)
+            self._plan(seats[idle].tolist(), states)
         # Where nothing is left to plan, the smallest id: take-backs, which cost points, are last.
         actions = np.argmax(mask, axis=1)
         for k, seat in enumerate(seats.tolist()):
@@ -164,23 +154,25 @@ class Planner:
                 actions[k] = self._planned[seat].pop()
         return actions
 
-    def _plan(self, seats: np.ndarray, states: np.ndarray) -> None:
+    def _plan(self, seats: Sequence[int], states: np.ndarray) -> None:
         """Plan what seats do up to their next draws, from STATE (k,)."""
-        drawing = states["stock_size"] > 0
-        choosers = seats[drawing].tolist()
-        if choosers:
-            choices = [
-                self._choice(int(seats[k]), states[k : k + 1]) for k in np.flatnonzero(drawing)
-            ]
-            for seat, choice, place in zip(choosers, choices, self._choose(choices), strict=True):
-                line = choice.lines[place]
-                if not is_won(choice.positions[place]):
-                    line.append(DRAW)
-                self._planned[seat] = line[::-1]
-        for k in np.flatnonzero(~drawing):
-            length = best_line(states[k : k + 1], self._searches, self._line)
-            self._planned[seats[k]] = self._line[:length].tolist()[::-1]
-            self._ended[seats[k]] = True
+        choosing: list[int] = []
+        choices: list[Choice] = []
+        for k, (seat, stock_size) in enumerate(zip(seats, states["stock_size"], strict=True)):
+            root = states[k : k + 1]
+            if stock_size > 0:
+                choosing.append(seat)
+                choices.append(self._choice(seat, root))
+            else:
+                length = best_line(root, self._searches, self._line)
+                self._planned[seat] = self._line[:length].tolist()[::-1]
+                self._ended[seat] = True
+        places = self._choose(choices) if choices else []
+        for seat, choice, place in zip(choosing, choices, places, strict=True):
+            line = choice.lines[place]
+            if not is_won(choice.positions[place]):
+                line.append(DRAW)
+            self._planned[seat] = line[::-1]
 
     def _choice(self, seat: int, root: np.ndarray) -> Choice:
         rng = self._generators[seat]
@@ -191,6 +183,6 @@ class Planner:
             root,
             found[:count].copy(),
             worth[:count].copy(),
-            [lines[k, : lengths[k]].tolist() for k in range(count)],
+            [lines[k, :length].tolist() for k, length in enumerate(lengths[:count].tolist())],
             rng,
         )

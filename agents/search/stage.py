@@ -46,7 +46,6 @@ from qv_env.rules import (
     LEGAL,
     NO_CARD,
     STATE,
-    STOCK_CARDS,
     WORK_SIZE,
     Game,
     column_top,
@@ -225,23 +224,22 @@ class Stage(NamedTuple):
     open: int  # the place of the first position from which the search did not go further
 
 
-class _Scratch(NamedTuple):
-    """What is overwritten with each position that is looked at."""
-
-    mask: np.ndarray  # uint8 (192,) or (112,): its legal actions
-    words: np.ndarray  # uint64: the same memory
-    legal_work: np.ndarray  # uint64 (WORK_SIZE,)
-    measure_work: np.ndarray  # int64 (MEASURE_WORK,)
-    features: np.ndarray  # float64 (NUM_FEATURES,)
-    child: np.ndarray  # STATE (1,): where a move leads
-
-
 class _Moves(NamedTuple):
     """Moves to new positions, of which some become the next layer."""
 
     values: np.ndarray  # float64 (n,), of the positions
     parents: np.ndarray  # int32 (n,)
     actions: np.ndarray  # uint8 (n,)
+
+
+class _Scratch(NamedTuple):
+    """What is overwritten with each position that is looked at."""
+
+    mask: np.ndarray  # uint8 (192,) or (112,): its legal actions
+    legal: np.ndarray  # uint64 (WORK_SIZE,)
+    measure: np.ndarray  # int64 (MEASURE_WORK,)
+    features: np.ndarray  # float64 (NUM_FEATURES,)
+    child: np.ndarray  # STATE (1,): where a move leads
 
 
 @compiled
@@ -254,48 +252,46 @@ def search_stage(search: Search, promise: np.ndarray, take_backs: bool) -> Stage
     Args:
         search: The search. The first position of its workspace, with its safe cards up already, is
             where it begins; all others are written.
-        promise: float64 (65, 53), by cards left in the stock; see ``measure``.
+        promise: float64 (53,), how soon each card comes from the stock; see ``measure``.
         take_backs: Whether cards may come back from foundations.
     """
     states, values, parents, actions, seen = search.workspace
     width = search.beam.width
-    scratch = _new_scratch(take_backs)
+    num_actions = NUM_ACTIONS if take_backs else NUM_ACTIONS_WITHOUT_TAKE_BACK
+    scratch = _Scratch(
+        np.zeros(num_actions, dtype=np.uint8),
+        np.zeros(WORK_SIZE, dtype=np.uint64),
+        np.zeros(MEASURE_WORK, dtype=np.int64),
+        np.zeros(NUM_FEATURES),
+        np.zeros(1, dtype=STATE),
+    )
     room = 4 * width + NUM_ACTIONS
     moves = _Moves(np.empty(room), np.empty(room, dtype=np.int32), np.empty(room, dtype=np.uint8))
     seen[:] = 0
     is_new(position_key(states[0]), seen)
-    values[0] = _value(states[0], search.weights, promise, scratch)
+    values[0] = _value(states[0], search.weights, promise, scratch.measure, scratch.features)
     if is_won(states[0]):
         return Stage(1, 0, False, 0, 0)
     pruned = False
     reached = 0
     first, end = 0, 1
     for _ in range(search.beam.depth):
-        count = 0
-        for parent in range(first, end):
-            if count + NUM_ACTIONS > room:
-                room *= 2
-                moves = _Moves(
-                    longer(moves.values, room),
-                    longer(moves.parents, room),
-                    longer(moves.actions, room),
-                )
-            before = count
-            count, won = _add_moves(search, parent, promise, scratch, moves, count)
-            reached += count - before
-            if won:
-                states[end] = scratch.child[0]
-                values[end] = moves.values[count - 1]
-                parents[end] = parent
-                actions[end] = moves.actions[count - 1]
-                return Stage(end + 1, end, pruned, reached, end)
-            if 2 * (1 + reached) > seen.size:
-                return Stage(end, -1, True, reached, first)
+        most = seen.size // 2 - 1 - reached
+        moves, count, won = _find_moves(search, first, end, promise, most, scratch, moves)
+        reached += count
+        if won:
+            states[end] = scratch.child[0]
+            values[end] = moves.values[count - 1]
+            parents[end] = moves.parents[count - 1]
+            actions[end] = moves.actions[count - 1]
+            return Stage(end + 1, end, pruned, reached, end)
+        if count > most:
+            return Stage(end, -1, True, reached, first)
         if count == 0:
             return Stage(end, -1, pruned, reached, end)
         pruned |= count > width
         first = end
-        for k in best_places(moves.values[:count], width):
+        for k in range(_keep_best(moves, count, width)):
             parent = moves.parents[k]
             states[end] = states[parent]
             play(states[end], moves.actions[k])
@@ -308,22 +304,10 @@ def search_stage(search: Search, promise: np.ndarray, take_backs: bool) -> Stage
 
 
 @inlined
-def _new_scratch(take_backs: bool) -> _Scratch:
-    mask = np.zeros(NUM_ACTIONS if take_backs else NUM_ACTIONS_WITHOUT_TAKE_BACK, dtype=np.uint8)
-    return _Scratch(
-        mask,
-        mask.view(np.uint64),
-        np.zeros(WORK_SIZE, dtype=np.uint64),
-        np.zeros(MEASURE_WORK, dtype=np.int64),
-        np.zeros(NUM_FEATURES),
-        np.zeros(1, dtype=STATE),
-    )
-
-
-@inlined
-def _value(game: Game, weights: np.ndarray, promise: np.ndarray, scratch: _Scratch) -> float:
-    features = scratch.features
-    measure(game, promise[game["stock_size"]], scratch.measure_work, features)
+def _value(
+    game: Game, weights: np.ndarray, promise: np.ndarray, work: np.ndarray, features: np.ndarray
+) -> float:
+    measure(game, promise, work, features)
     total = 0.0
     for k in range(NUM_FEATURES):
         total += weights[k] * features[k]
@@ -331,49 +315,67 @@ def _value(game: Game, weights: np.ndarray, promise: np.ndarray, scratch: _Scrat
 
 
 @inlined
-def _add_moves(
+def _find_moves(
     search: Search,
-    parent: int,
+    first: int,
+    end: int,
     promise: np.ndarray,
+    most: int,
     scratch: _Scratch,
     moves: _Moves,
-    count: int,
-) -> tuple[int, bool]:
-    """Add the moves from a position that lead to new positions; stop at one that wins.
+) -> tuple[_Moves, int, bool]:
+    """Find the moves from a layer's positions that lead to new positions.
+
+    It stops at a move that wins, and after the position with which there are too many.
 
     Args:
         search: The search.
-        parent: The position's place.
+        first, end: The layer's places.
         promise: See ``search_stage``.
+        most: More moves than this are too many.
         scratch: What is worked on. Where a move wins, ``child`` is the won position.
-        moves: What is added to, with room for all actions.
-        count: How many moves there are already.
+        moves: What is overwritten.
 
     Returns:
-        How many moves there are now, and whether the last one wins.
+        The moves, in longer arrays where need be; how many there are; whether the last one wins.
     """
-    game, seen = search.workspace.states[parent], search.workspace.seen
-    mask, words, child = scratch.mask, scratch.words, scratch.child
-    write_legal_actions(game, words, scratch.legal_work)
-    empty = first_empty(game)
-    for word in range(words.size):
-        if words[word] == np.uint64(0):
-            continue
-        for action in range(8 * word, 8 * word + 8):
-            if mask[action] == 0 or action == DRAW or fills_other(game, action, empty):
+    # Arrays are taken out of tuples once: each time costs an update of a reference count.
+    states, seen, weights = search.workspace.states, search.workspace.seen, search.weights
+    mask, legal_work, measure_work, features, child = scratch
+    values, parents, actions = moves
+    words = mask.view(np.uint64)
+    count = 0
+    for parent in range(first, end):
+        if count + NUM_ACTIONS > values.size:
+            values = longer(values, 2 * values.size)
+            parents = longer(parents, 2 * parents.size)
+            actions = longer(actions, 2 * actions.size)
+        write_legal_actions(states[parent], words, legal_work)
+        empty = first_empty(states[parent])
+        for word in range(words.size):
+            if words[word] == np.uint64(0):
                 continue
-            child[0] = game
-            play(child[0], action)
-            play_safe(child[0])
-            if not is_new(position_key(child[0]), seen):
-                continue
-            moves.values[count] = _value(child[0], search.weights, promise, scratch)
-            moves.parents[count] = parent
-            moves.actions[count] = action
-            count += 1
-            if is_won(child[0]):
-                return count, True
-    return count, False
+            for action in range(8 * word, 8 * word + 8):
+                if (
+                    mask[action] == 0
+                    or action == DRAW
+                    or fills_other(states[parent], action, empty)
+                ):
+                    continue
+                child[0] = states[parent]
+                play(child[0], action)
+                play_safe(child[0])
+                if not is_new(position_key(child[0]), seen):
+                    continue
+                values[count] = _value(child[0], weights, promise, measure_work, features)
+                parents[count] = parent
+                actions[count] = action
+                count += 1
+                if is_won(child[0]):
+                    return _Moves(values, parents, actions), count, True
+        if count > most:
+            break
+    return _Moves(values, parents, actions), count, False
 
 
 @inlined
@@ -429,6 +431,20 @@ def best_places(values: np.ndarray, keep: int) -> np.ndarray:
             places[count] = k
             count += 1
     return places[:count]
+
+
+@inlined
+def _keep_best(moves: _Moves, count: int, keep: int) -> int:
+    """Leave out all but the ``keep`` best of ``count`` moves; return how many are left."""
+    if count <= keep:
+        return count
+    values, parents, actions = moves
+    places = best_places(values[:count], keep)
+    for k in range(places.size):
+        values[k] = values[places[k]]
+        parents[k] = parents[places[k]]
+        actions[k] = actions[places[k]]
+    return places.size
 
 
 # -------------------------------------------------------------------------------------- lines
@@ -581,7 +597,7 @@ def worth_ahead(root: np.ndarray, search: Search) -> float:
         root: STATE (1,), with a stock, whose order is not read; unchanged.
         search: The search after the draw.
     """
-    promise = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
+    promise = np.empty(NUM_KINDS + 1)
     unseen = np.empty(NUM_KINDS, dtype=np.uint8)
     count_unseen(root[0], unseen)
     size = root[0]["stock_size"]
@@ -594,7 +610,7 @@ def worth_ahead(root: np.ndarray, search: Search) -> float:
         states[0]["stock"][size - 1] = card + 1
         play(states[0], DRAW)
         play_safe(states[0])
-        expected_promise(states[0], promise[size - 1])
+        expected_promise(states[0], promise)
         stage = search_stage(search, promise, False)
         worth = WON_VALUE if stage.won >= 0 else values[: stage.size].max()
         total += unseen[card] * worth
@@ -613,8 +629,8 @@ def search_from(root: np.ndarray, search: Search, line: np.ndarray) -> tuple[Sta
     Returns:
         What was found, and how many actions are noted.
     """
-    promise = np.zeros((STOCK_CARDS + 1, NUM_KINDS + 1))
-    expected_promise(root[0], promise[root[0]["stock_size"]])
+    promise = np.empty(NUM_KINDS + 1)
+    expected_promise(root[0], promise)
     length = play_out(root[0], NO_ACTION, line, 0, True)
     search.workspace.states[0] = root[0]
     return search_stage(search, promise, False), length

@@ -280,7 +280,7 @@ def test_a_waste_card_takes_the_way_over_a_column_for_its_points():
 def searched(states, width, depth, weights=None, take_backs=False):
     search = new_search(Beam(width, depth), np.zeros(NUM_FEATURES) if weights is None else weights)
     search.workspace.states[0] = states[0]
-    found = search_stage(search, np.zeros((65, 53)), take_backs)
+    found = search_stage(search, np.zeros(53), take_backs)
     return search.workspace, found
 
 
