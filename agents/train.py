@@ -16,10 +16,9 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from agents.training.config import RunError, load_config
-from agents.training.folder import CONFIG_FILE, RESULTS_FILE, check_unused
+from agents.training.folder import CONFIG_FILE, RESULTS_FILE, check_unused, seed_folders
 from agents.training.run import IN_USE, Interrupted, Run
 from qv_env import command_line
 from qv_env.command_line import Parser, Stopped, printable
@@ -53,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     configs = load_config(options.config, options.overrides)
-    out = options.out or Path("runs") / configs[0].name
-    folders = [out / f"seed-{config.seed}" for config in configs]
+    folders = seed_folders(configs, options.out)
     if not options.resume:  # rather now than when the seeds before have been trained
         for folder in folders:
             check_unused(folder, IN_USE)

@@ -14,10 +14,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from agents.training.config import RunError, load_configs
-from agents.training.folder import check_new
+from agents.training.folder import check_new, seed_folders
 from agents.training.value import ValueConfig, learn_values
 from qv_env import command_line
 from qv_env.command_line import Parser
@@ -56,8 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _learn(options: argparse.Namespace) -> int:
     configs = load_configs(ValueConfig, options.config, options.overrides)
-    out = options.out or Path("runs") / configs[0].name
-    folders = [out / f"seed-{config.seed}" for config in configs]
+    folders = seed_folders(configs, options.out)
     for config, folder in zip(configs, folders, strict=True):
         check_new(folder, config.to_dict())
     for config, folder in zip(configs, folders, strict=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agents.training.config import RunError
+from agents.training.config import RunError, SeededConfig
 from qv_env.evaluation.provenance import git_state, package_versions
 from qv_env.files import write_json, write_text
 from qv_env.folders import is_unused, sweep, taken
@@ -24,6 +24,17 @@ VALUE_FILE = "value.jsonl"
 CHECKPOINTS = "checkpoints"
 PLAYTHROUGHS = "playthroughs"
 TENSORBOARD = "tensorboard"
+
+
+def seed_folders(configs: Sequence[SeededConfig], out: Path | None) -> list[Path]:
+    """Return the folder of each run, ``seed-N`` in ``out``, or in ``runs/NAME`` where it is None.
+
+    Args:
+        configs: The runs, of one name and different seeds.
+        out: The folder of the runs.
+    """
+    out = out or Path("runs") / configs[0].name
+    return [out / f"seed-{config.seed}" for config in configs]
 
 
 def check_unused(folder: Path, what_to_do: str) -> None:
