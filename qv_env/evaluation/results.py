@@ -1,27 +1,27 @@
-"""Result files: one row a game, JSON Lines, the same whoever plays and however long it took.
+"""Result files: one row per game, in JSON Lines, in the same format for all players.
 
 A row is a JSON object with these keys, in this order:
 
 ====================  ==========================================================================
-``player``            what the results call the player
-``settings``          how it plays: an object of plain numbers, texts and truth values
+``player``            the player's name in the results
+``settings``          the player's settings: an object of numbers, strings and booleans
 ``environment``       the environment's ``id``, the keywords that the player asked for, and
                       ``max_episode_steps``
-``suite``             what the deals are called: a suite's name, ``LO:HI``, or ``list``
-``index``             the deal's place in the suite, from 0
-``deal``, ``code``    the deal's number, and the same as a code
+``suite``             the name of the deals: a suite's name, ``LO:HI``, or ``list``
+``index``             the deal's index in the suite, from 0
+``deal``, ``code``    the deal's number, and its code
 ``seed``              seeds the player's randomness, together with the deal
 ``score``             0..1360
-``won``               whether all 104 cards went up
+``won``               whether all 104 cards are on the foundations
 ``foundation_cards``  0..104
 ``steps``             steps taken
 ``truncated``         whether the step limit ended the game
-``actions``           only where games were recorded: the actions, a byte each, as Base64
+``actions``           only if games were recorded: the actions, one byte each, as Base64
 ====================  ==========================================================================
 
-A file holds the rows of one or several players, in the order of players, seeds and deals, each
-player on the same deals with the same seeds. ``pandas.read_json(path, lines=True)`` reads it, also
-where it is compressed (``.jsonl.gz``). Nothing in it depends on the clock.
+A file holds the rows of one or several players, in the order of players, seeds and deals; all
+players have the same deals and seeds. ``pandas.read_json(path, lines=True)`` reads it, also if it
+is compressed (``.jsonl.gz``). Rows contain no times.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from qv_env.strict_json import FormatError, parse_json, read_bytes, read_json
 from qv_env.suites import NUM_DEALS, SUITE_SIZES, suite
 
 RESULTS = "results.jsonl"
-SUMMARY = "summary.json"  # written last: a folder that has it is whole
+SUMMARY = "summary.json"  # written last: its presence marks a complete folder
 EVALUATIONS = "evaluations.jsonl"  # in the folder of a training run
 
-LISTED = "list"  # what the suite of deals that were named one by one is called
+LISTED = "list"  # the suite's name for deals that were named one by one
 
 
 class Row(Strict):
@@ -90,12 +90,12 @@ COLUMNS = tuple(key for key in Row.model_fields if key != ACTIONS)
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Rows, and what is known beside them.
+    """Rows, and further information about them.
 
     Attributes:
-        frame: The rows, checked: columns ``COLUMNS``, and ``actions`` where there are any.
-        cpu_seconds: CPU seconds a deal of each player, where they are known.
-        notes: In what results that were put together differ, where that was allowed.
+        frame: The checked rows: columns ``COLUMNS``, and ``actions`` if there are any.
+        cpu_seconds: Each player's CPU seconds per deal, if known.
+        notes: The permitted differences between results that were joined.
     """
 
     frame: pd.DataFrame
@@ -109,7 +109,7 @@ class Results:
 
     @property
     def suite(self) -> str:
-        """What the deals are called."""
+        """The name of the deals."""
         return str(self.frame["suite"].iloc[0])
 
     @property
@@ -119,14 +119,14 @@ class Results:
 
 
 class ResultsError(ValueError):
-    """A file or folder holds no results, or not whole ones; the message says where and why."""
+    """A file or folder holds no complete, valid results; the message says where and why."""
 
 
 # ----------------------------------------------------------------------------------------- rows
 
 
 def environment_of(player: Player, max_episode_steps: int) -> dict[str, Any]:
-    """Return what the rows of a player say of its environment."""
+    """Return the ``environment`` entry of a player's rows."""
     return {"id": ENV_ID, **player.env_kwargs, "max_episode_steps": max_episode_steps}
 
 
@@ -142,13 +142,13 @@ def result_row(
     """Return the row of an episode.
 
     Args:
-        player: What the results call the player.
-        settings: How it plays.
-        environment: As :func:`environment_of` gives it.
-        suite: What the deals are called; ``episode.index`` is the deal's place there.
-        seed: The seed that was played with.
+        player: The player's name in the results.
+        settings: The player's settings.
+        environment: The environment, from :func:`environment_of`.
+        suite: The name of the deals, in which ``episode.index`` is the deal's index.
+        seed: The seed of the game.
         episode: The game.
-        record: Whether the row holds the actions.
+        record: Whether the row contains the actions.
     """
     row = {
         "player": player,
@@ -171,7 +171,7 @@ def result_row(
 
 
 def row_line(row: Mapping[str, Any]) -> str:
-    """Return a row as its line of a file, with the line's end."""
+    """Return a row as a line of a file, including the line end."""
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -179,7 +179,7 @@ def parse_row(line: str) -> dict[str, Any]:
     """Return the row of a line.
 
     Raises:
-        ResultsError: It is none; the message says why.
+        ResultsError: The line is not a valid row; the message says why.
     """
     try:
         row = parse_json(line)
@@ -193,7 +193,7 @@ def decoded_actions(text: object) -> list[int]:
     """Return the actions of a row.
 
     Raises:
-        ResultsError: They are none.
+        ResultsError: The text does not encode actions.
     """
     try:
         actions = base64.b64decode(str(text), validate=True)
@@ -205,10 +205,10 @@ def decoded_actions(text: object) -> list[int]:
 
 
 def row_playthrough(row: Mapping[str, Any]) -> Playthrough:
-    """Return the game of a row as a playthrough, replayed by the rules.
+    """Return the game of a row as a playthrough, verified by replaying it.
 
     Raises:
-        ResultsError: The row holds no actions, or its game is not the one that it tells of.
+        ResultsError: The row has no actions, or their result differs from that of the row.
         qv_env.PlaythroughError: The rules refuse an action.
     """
     if not isinstance(row.get(ACTIONS), str):
@@ -258,7 +258,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a file of rows, whole or not at all; the same rows give the same bytes.
 
     Args:
-        path: The file; compressed where its name ends in ``.gz``.
+        path: The file; compressed if its name ends in ``.gz``.
         rows: The rows, in the order of files.
     """
     content = "".join(map(row_line, rows)).encode("utf-8")
@@ -274,7 +274,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read and check the rows of a file.
 
     Raises:
-        ResultsError: A line is no row; the message names file and line.
+        ResultsError: A line is not a valid row; the message names file and line.
         OSError: The file cannot be read.
     """
     try:
@@ -284,7 +284,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def results_file(path: Path) -> Path:
-    """Return the file of results that a path names: itself, or the one of a finished folder.
+    """Return the results file at a path: the path itself, or the file in a finished folder.
 
     Raises:
         ResultsError: The folder has no results, or unfinished ones.
@@ -311,10 +311,10 @@ def read_results(path: str | Path) -> Results:
         path: A ``.jsonl`` or ``.jsonl.gz`` file, or a folder that has ``results.jsonl``.
 
     Returns:
-        The rows, checked, and the CPU seconds a deal where they are known.
+        The checked rows, and the CPU seconds per deal if known.
 
     Raises:
-        ResultsError: There are no results, or not whole ones; the message says where and why.
+        ResultsError: There are no complete, valid results; the message says where and why.
         OSError: The file cannot be read.
     """
     file = results_file(Path(path))
@@ -327,7 +327,7 @@ def read_results(path: str | Path) -> Results:
 
 
 def _times_beside(file: Path) -> dict[str, float]:
-    """The CPU seconds a deal of each player that a description beside a file of rows knows.
+    """Return each player's CPU seconds per deal from the description beside a file of rows.
 
     That is the summary of a benchmark's folder, or ``NAME.json`` beside ``NAME.jsonl.gz``.
     """
@@ -353,16 +353,16 @@ class _Timed(Strict):
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return rows as a table: ``COLUMNS``, and ``actions`` where a row has them."""
+    """Return rows as a table: ``COLUMNS``, and ``actions`` if a row has them."""
     columns = [*COLUMNS, ACTIONS] if any(ACTIONS in row for row in rows) else list(COLUMNS)
     return pd.DataFrame(list(rows), columns=columns)
 
 
 def check_frame(frame: pd.DataFrame) -> None:
-    """See that rows are whole: one suite, and each player on all deals with all of its seeds.
+    """Check that rows are complete: one suite, and each player on all deals with all its seeds.
 
     Raises:
-        ResultsError: They are not; the message says what is missing or there twice.
+        ResultsError: They are not; the message says what is missing or duplicated.
     """
     if frame.empty:
         raise ResultsError("there are no rows")
@@ -404,9 +404,9 @@ def check_frame(frame: pd.DataFrame) -> None:
 
 
 def game_settings(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an environment makes the game: results that differ in it do not compare.
+    """Return the settings of an environment that define the game.
 
-    What a player sees is not part of it.
+    Results that differ in them are not comparable. What a player sees is not among them.
     """
     return {
         "environment": environment.get("id", ENV_ID),
@@ -416,7 +416,7 @@ def game_settings(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def information_text(environment: Mapping[str, Any]) -> str:
-    """Say what a player sees: ``what lies open``, or more."""
+    """Return a description of what a player sees: ``what lies open``, or more."""
     if environment.get("stock_visible"):
         return "the stock's order, too"
     if environment.get("memory"):

@@ -1,8 +1,8 @@
-"""What a benchmark plays, and the folder in which that is written down.
+"""What a benchmark plays, and its description in the benchmark's folder.
 
-A :class:`Schedule` says all that decides a benchmark's rows: players, deals, seeds, step limit. It
-stands in ``benchmark.json``, which a benchmark's folder gets first, so that a benchmark that was
-stopped can go on, and nothing else can go on in its place.
+A :class:`Schedule` contains everything that determines a benchmark's rows: players, deals, seeds,
+step limit. It is recorded in ``benchmark.json``, the first file written to a benchmark's folder, so
+that a stopped benchmark can be resumed, and only that one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DESCRIPTION, TIMES, TABLE, PLOT = "benchmark.json", "times.jsonl", "table.md", "
 
 FILES = (DESCRIPTION, RESULTS, TIMES, SUMMARY, TABLE, PLOT)
 
-MOST_GAMES = 1_000_000  # a row of each is held in memory
+MOST_GAMES = 1_000_000  # the row of each game is held in memory
 
 SEED_END = 1 << 63  # JSON readers, pandas' too, take integers below this
 
@@ -46,20 +46,20 @@ VERSION: Final = 2
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a benchmark plays: all that decides its rows.
+    """What a benchmark plays: everything that determines its rows.
 
     Attributes:
-        players: How each player is named (``qv_env.evaluation.players``), by what the rows call
-            it.
-        suite: What the deals are called in the rows.
+        players: The player texts (see ``qv_env.evaluation.players.names``), by the players' names
+            in the rows.
+        suite: The name of the deals in the rows.
         deals: Deal numbers, each once.
-        seeds: Seeds of the players' randomness, each once; each deal is played with each.
-        max_episode_steps: The step limit, at least 1: players may go round in circles.
-        batch: How many games are played at a time; None: as the player says.
-        record: Whether rows hold the games' actions.
+        seeds: Seeds of the players' randomness, each once; each deal is played once with each.
+        max_episode_steps: The step limit, at least 1, since players may move in circles.
+        batch: How many games are played at a time; None: each player's own batch size.
+        record: Whether rows contain the actions of the games.
 
     Raises:
-        ValueError: There is no player, deal or seed, a deal or seed is there twice, or there are
+        ValueError: There is no player, deal or seed, a deal or seed occurs twice, or there are
             more games than ``MOST_GAMES``.
     """
 
@@ -75,7 +75,7 @@ class Schedule:
         if not self.players or not self.deals or not self.seeds:
             raise ValueError("a benchmark needs at least one player, one deal and one seed")
         (deal, times), *_ = Counter(self.deals).most_common(1)
-        if times > 1:  # intervals count each deal as a new one
+        if times > 1:  # intervals treat deals as independent
             raise ValueError(f"deal {deal_code(deal)} is there twice")
         (seed, times), *_ = Counter(self.seeds).most_common(1)
         if times > 1:
@@ -106,7 +106,7 @@ class Schedule:
                     )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schedule as JSON's values; deals of a suite as its name and a digest."""
+        """Return the schedule as JSON values; for a suite, its name and a digest of the deals."""
         digest = hashlib.sha256(np.array(self.deals, dtype="<i8").tobytes()).hexdigest()
         return {
             "players": dict(self.players),
@@ -153,7 +153,7 @@ class Description(Strict):
         """Return the schedule.
 
         Raises:
-            ValueError: There is no such suite, or what is to be played is none.
+            ValueError: There is no such suite, or it does not describe a schedule.
         """
         if isinstance(self.deals, int):
             deals: Sequence[int] | np.ndarray = named_deals(self.suite)[: self.deals]
@@ -194,7 +194,7 @@ def description(schedule: Schedule, command: str) -> Description:
 
 
 def now() -> str:
-    """Return the time, in ISO 8601, UTC."""
+    """Return the current time, in ISO 8601, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -202,7 +202,7 @@ def read_description(folder: Path) -> Description:
     """Return the content of a folder's ``benchmark.json``.
 
     Raises:
-        ResultsError: There is none, or it is none.
+        ResultsError: There is no such file, or it does not describe a benchmark.
         OSError: It cannot be read.
     """
     path = folder / DESCRIPTION
@@ -218,7 +218,7 @@ def read_schedule(folder: Path) -> Schedule:
     """Return the schedule of a folder's benchmark.
 
     Raises:
-        ResultsError: The folder has none.
+        ResultsError: The folder has no valid schedule.
         OSError: It cannot be read.
     """
     said = read_description(folder)
@@ -229,11 +229,11 @@ def read_schedule(folder: Path) -> Schedule:
 
 
 def check_same_schedule(folder: Path, schedule: Schedule) -> None:
-    """See that a folder's benchmark is the one that is to go on.
+    """Check that a folder's benchmark is the one to be resumed.
 
     Raises:
-        ResultsError: It is another one, of files that have changed, or there is none; the message
-            says what differs.
+        ResultsError: The folder has another benchmark or none, or files of its players have
+            changed; the message says what differs.
     """
     said, now = read_description(folder).model_dump(), schedule.to_dict()
     for key, value in now.items():
@@ -247,11 +247,11 @@ def check_same_schedule(folder: Path, schedule: Schedule) -> None:
 
 
 def check_folder(folder: Path, overwrite: bool = False) -> None:
-    """See that results can go to a folder.
+    """Check that results can be written to a folder.
 
     Raises:
-        FileExistsError: It has results already, which are not to be replaced.
-        NotADirectoryError: It is a file.
+        FileExistsError: The folder has results, and ``overwrite`` is not set.
+        NotADirectoryError: The path is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is no folder")
@@ -270,7 +270,7 @@ def parse_deals(text: str) -> tuple[str, Sequence[int]]:
             blanks.
 
     Raises:
-        ValueError: It describes no deals; the message says what is wrong.
+        ValueError: The text does not describe deals; the message says what is wrong.
     """
     if ":" in text:
         pool = deal_pool(text)
@@ -285,10 +285,10 @@ MOST_SEEDS = 1_000
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds of a text: integers, and ranges such as ``0..4``, separated by commas.
+    """Return the seeds that a text names: integers and ranges such as ``0..4``, with commas.
 
     Raises:
-        ValueError: It names none, too many, or one that cannot be; the message says which.
+        ValueError: The text names no seeds, too many, or an invalid one; the message says which.
     """
     seeds: list[int] = []
     for part in text.split(","):
@@ -307,7 +307,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def parse_player(text: str) -> tuple[str, str]:
-    """Return a player's name in the results and how it is made: ``LABEL=PLAYER`` or ``PLAYER``."""
+    """Return a player's name in the results and its text, from ``LABEL=PLAYER`` or ``PLAYER``."""
     label, equals, spec = text.partition("=")
     if equals and label and not set(label) & set(":,"):
         return label, spec

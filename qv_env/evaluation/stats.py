@@ -1,14 +1,14 @@
-"""Intervals: how far a figure from some deals may lie from the same figure over all deals.
+"""Intervals: the uncertainty of figures that are estimated from a sample of deals.
 
-The deals of a suite are a sample of all deals. An interval says which values of the figure over
-all deals go with what the sample shows; it knows nothing of other sources of chance, such as the
-training seed of a policy that was trained once.
+The deals of a suite are a sample of all deals. An interval contains the values of the figure over
+all deals that are compatible with the sample. It does not account for other sources of randomness,
+such as the training seed of a policy that was trained once.
 
-For an agent that was trained several times there are, beside these, figures over a matrix of
-scores (training seeds, deals), see ``Runs``: Agarwal et al.'s interquartile mean with the interval
-that they define, which takes the deals as given and every game as a run of its own, and intervals
-that take a training seed as what it is, one draw that all its games have in common. Only the
-latter say what training again may bring.
+For an agent trained with several seeds there are also figures over a matrix of scores (training
+seeds, deals), see ``Runs``: Agarwal et al.'s interquartile mean with the interval that they define,
+which takes the deals as fixed and treats the games as independent, and intervals that treat a
+training seed as one draw, common to all of its games. Only the latter tell how results vary with
+the training seed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Interval:
     """An estimate and its confidence interval, in the unit of the data.
 
     Attributes:
-        estimate: The figure that the sample has.
+        estimate: The figure of the sample.
         low: The interval's lower end.
         high: The interval's upper end.
     """
@@ -49,16 +49,16 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How a first player's values differ from a second's on the same deals.
+    """The difference between two players' values on the same deals.
 
     Attributes:
         difference: The mean of first minus second, with its bootstrap interval.
-        higher: Deals on which the first has the higher value.
-        lower: Deals on which the first has the lower value.
-        equal: Deals on which both have the same.
-        p_value: The two-sided sign test's, 0..1: how likely a split of the deals that differ at
-            least as uneven as this one is, were each side as likely to be ahead. It is about how
-            often a player is ahead, not about how far.
+        higher: The number of deals on which the first has the higher value.
+        lower: The number of deals on which the first has the lower value.
+        equal: The number of deals on which both have the same value.
+        p_value: The p-value of the two-sided sign test, 0..1: the probability of a split of the
+            differing deals that is at least this uneven, if both players were equally likely to be
+            ahead. It depends on how often a player is ahead, not on how far.
     """
 
     difference: Interval
@@ -86,8 +86,8 @@ def mean_interval(
 ) -> Interval:
     """Return a mean with its bootstrap interval (bias-corrected and accelerated).
 
-    Where all values are equal, and so with a single value, every resample is the same: the
-    interval is the value itself, and says nothing about the spread.
+    If all values are equal, or there is a single value, all resamples are the same: the interval is
+    the value itself, and does not estimate the spread.
 
     Args:
         values: Finite numbers, (n,), n >= 1.
@@ -111,10 +111,10 @@ def mean_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[Interval]:
-    """Return the intervals that :func:`mean_interval` has for each of several samples.
+    """Return the interval of :func:`mean_interval` for each of several samples.
 
-    Samples of one size are resampled together: which of their values a resample holds is drawn
-    once for all of them, so many samples take much less time than one after another.
+    Samples of equal size are resampled with the same random indices, which takes much less time
+    than resampling one after another.
 
     Args:
         samples: Rows of finite numbers, each with at least one.
@@ -129,7 +129,7 @@ def mean_intervals(
     if resamples < 1:
         raise ValueError(f"resamples is at least 1, not {resamples!r}")
     rows = [_sample(values) for values in samples]
-    places: dict[int, list[int]] = {}  # of samples that have a spread, by size
+    places: dict[int, list[int]] = {}  # indices, by size, of samples whose values are not all equal
     for place, row in enumerate(rows):
         if np.ptp(row) > 0:
             places.setdefault(row.size, []).append(place)
@@ -141,9 +141,9 @@ def mean_intervals(
 
 
 def _resampled_means(samples: Sequence[np.ndarray], resamples: int, seed: int) -> np.ndarray:
-    """The means of the resamples of samples of one size: float64 (samples, resamples).
+    """Return the means of resamples of samples of one size: float64 (samples, resamples).
 
-    What is drawn is what ``scipy.stats.bootstrap`` draws for each of them alone.
+    The indices drawn are those that ``scipy.stats.bootstrap`` draws for each sample alone.
     """
     size = samples[0].size
     rng = np.random.default_rng(seed)
@@ -157,12 +157,12 @@ def _resampled_means(samples: Sequence[np.ndarray], resamples: int, seed: int) -
 
 
 def _mean_interval(sample: np.ndarray, means: np.ndarray | None, confidence: float) -> Interval:
-    """A sample's mean with its interval from the means of resamples; None: all values are equal."""
+    """Return a mean with its interval from the means of resamples (None: all values are equal)."""
     mean = float(sample.mean())
     if means is None:
         value = float(sample[0])  # a mean of equal numbers may differ from them in the last digit
         return Interval(value, value, value)
-    drawn: Any = SimpleNamespace(bootstrap_distribution=means)  # all that scipy reads of a result
+    drawn: Any = SimpleNamespace(bootstrap_distribution=means)  # all that scipy reads from a result
     result = stats.bootstrap(
         (sample,),
         np.mean,
@@ -197,7 +197,7 @@ def proportion_interval(successes: int, trials: int, *, confidence: float = CONF
     return _wilson(int(successes), int(trials), confidence)
 
 
-@lru_cache(maxsize=4096)  # a performance profile asks for few different ones, many times
+@lru_cache(maxsize=4096)  # a performance profile needs few different intervals, many times
 def _wilson(successes: int, trials: int, confidence: float) -> Interval:
     interval = stats.binomtest(successes, trials).proportion_ci(confidence, method="wilson")
     return Interval(successes / trials, float(interval.low), float(interval.high))
@@ -208,10 +208,10 @@ def clustered_proportion_interval(
 ) -> Interval:
     """Return a proportion over clusters of equal size, such as deals played with several seeds.
 
-    It is Wilson's interval with an effective number of trials: so many independent trials would
-    make the proportion as uncertain as the spread between clusters shows it to be. That number is
-    kept between the clusters' and the trials'; where no trial or every one succeeded it is the
-    clusters'. With one trial a cluster this is Wilson's interval itself.
+    It is Wilson's interval with an effective number of trials: the number of independent trials
+    that would have the variance observed between clusters. It is limited to the range from the
+    number of clusters to the number of trials; if no trial or every trial succeeded, it is the
+    number of clusters. With one trial per cluster this is the ordinary Wilson interval.
 
     Args:
         proportions: Each cluster's share of successes, (m,), m >= 1, multiples of 1 / trials.
@@ -251,12 +251,12 @@ def clustered_proportion_interval(
 
 @dataclass(frozen=True)
 class Runs:
-    """What an agent that was trained several times reaches.
+    """The figures of an agent that was trained with several seeds.
 
     Attributes:
-        seeds: How many training seeds there are, at least 2.
-        mean: The mean over seeds of the mean score, with Student's interval over seeds: what
-            training with another seed may bring on the same deals.
+        seeds: The number of training seeds, at least 2.
+        mean: The mean over seeds of the mean score, with Student's interval over seeds: the
+            uncertainty due to the training seed, on the same deals.
         iqm: The interquartile mean of all scores, with Agarwal et al.'s stratified bootstrap.
         iqm_trained_again: The same, with the interval of a bootstrap that draws training seeds,
             each with all its games, and deals. With few seeds it is too short, see
@@ -270,7 +270,7 @@ class Runs:
 
 
 def runs_summary(scores: npt.ArrayLike, *, seed: int = 0) -> Runs:
-    """Return the figures of an agent that was trained several times.
+    """Return the figures of an agent that was trained with several seeds.
 
     Args:
         scores: Scores divided by 1,360, the maximum: (training seeds, deals), 0..1, at least 2
@@ -290,9 +290,9 @@ def runs_summary(scores: npt.ArrayLike, *, seed: int = 0) -> Runs:
 
 
 def interquartile_mean(scores: npt.ArrayLike) -> float:
-    """Return the mean of the middle half of all scores: a quarter is cut off at each end.
+    """Return the mean of the middle half of all scores.
 
-    Of n scores, n / 4 rounded down are cut off at each end.
+    Of n scores, n / 4 (rounded down) are removed at each end.
 
     Args:
         scores: Finite numbers of any shape, at least one.
@@ -313,12 +313,12 @@ def stratified_iqm_interval(
 ) -> Interval:
     """Return the interquartile mean with the stratified bootstrap of Agarwal et al.
 
-    Tasks are the deals and runs the training seeds: of each deal, runs are drawn with replacement,
-    independently of the other deals; the interval is the percentiles' of the interquartile mean
-    over all that was drawn. So it takes the deals as given, and it takes the games of one training
-    seed on different deals as independent, as they are where each task trains an agent of its
-    own. Here one policy plays all deals: the interval is about the luck within games and is far
-    too short for the question what training again would bring.
+    The deals are the tasks and the training seeds the runs: for each deal, runs are drawn with
+    replacement, independently of the other deals; the interval consists of percentiles of the
+    interquartile mean over these resamples. So the deals are taken as fixed, and the games of one
+    training seed on different deals as independent, which they are if a separate agent is trained
+    for each task. Here one policy plays all deals, so the interval reflects the randomness within
+    games, and is far too short as an interval over training seeds.
 
     Args:
         scores: (runs, tasks), finite, at least 2 runs.
@@ -347,12 +347,12 @@ def two_way_iqm_interval(
 ) -> Interval:
     """Return the interquartile mean with a bootstrap over training seeds and deals.
 
-    Training seeds are drawn with replacement, each with all its games, and so are deals, each
-    with the games of all seeds (the pigeonhole bootstrap). The interval is about another set of
-    deals *and* training again. Few seeds make it too short: in simulations (200 deals, training
-    seeds that differ by 0.3 of what deals differ by) it held the truth 86 % of the time with three
-    seeds, 91 % with five and 94 % with ten. Student's interval (:func:`student_interval`) has no
-    such fault.
+    Training seeds are drawn with replacement, each with all its games, and so are deals, each with
+    the games of all seeds (the pigeonhole bootstrap). The interval covers the choice of the deals
+    *and* of the training seeds. With few seeds it is too short: in simulations (200 deals; a spread
+    between training seeds of 0.3 times that between deals) it contained the true value 86 % of the
+    time with three seeds, 91 % with five and 94 % with ten. Student's interval
+    (:func:`student_interval`) does not have this flaw.
 
     Args:
         scores: (training seeds, deals), finite, at least 2 seeds.
@@ -378,7 +378,7 @@ def two_way_iqm_interval(
 
 
 def student_interval(values: npt.ArrayLike, *, confidence: float = CONFIDENCE) -> Interval:
-    """Return a mean with Student's interval, for few values such as the means of training seeds.
+    """Return a mean with Student's interval, for a few values such as means of training seeds.
 
     Args:
         values: Finite numbers, (n,), n >= 2.
@@ -415,7 +415,7 @@ def _iqm_percentiles(
     resamples: int,
     seed: int,
 ) -> Interval:
-    """The interquartile mean, and the percentiles of it over resamples."""
+    """Return the interquartile mean, with the percentiles of its resamples as the interval."""
     _check_confidence(confidence)
     if resamples < 1:
         raise ValueError(f"resamples is at least 1, not {resamples!r}")
@@ -444,13 +444,13 @@ def paired_difference(
 ) -> PairedDifference:
     """Compare two players' values on the same deals.
 
-    Pairing takes out what makes a deal easy or hard for both, so the difference is known better
-    than either mean. The interval is that of the mean difference, as ``mean_interval`` has it;
-    beside it stands a sign test.
+    Pairing removes what makes a deal easy or hard for both, so the difference is known more
+    precisely than either mean. The interval is that of the mean difference, from ``mean_interval``;
+    a sign test is added.
 
     Args:
         first: Finite numbers, (n,), n >= 1.
-        second: Likewise; the k-th belongs to the same deal as the first's k-th.
+        second: Likewise; entry k of both belongs to the same deal.
         confidence: The interval's confidence, between 0 and 1.
         resamples: How many resamples are drawn.
         seed: Seeds the resampling.
@@ -469,7 +469,7 @@ def paired_differences(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[PairedDifference]:
-    """Return what :func:`paired_difference` returns for each of several pairs.
+    """Return the result of :func:`paired_difference` for each of several pairs.
 
     They are resampled together, see :func:`mean_intervals`.
 
@@ -496,7 +496,7 @@ def paired_differences(
 
 
 def _paired(difference: Interval, higher: int, lower: int, count: int) -> PairedDifference:
-    """A difference of ``count`` pairs with its sign test."""
+    """Return a difference of ``count`` pairs with its sign test."""
     return PairedDifference(
         difference, higher, lower, count - higher - lower, sign_test(higher, lower)
     )
@@ -507,13 +507,14 @@ def paired_wins(
 ) -> PairedDifference:
     """Compare how often two players win the same deals.
 
-    The sign test is McNemar's exact test: it looks at the deals that one of the two won more often
-    than the other. Where each deal was played once, the interval of the difference is Newcombe's,
-    which has a width where no or every deal is won, too; else it is the bootstrap's.
+    The sign test is McNemar's exact test, which considers the deals that one of the two won more
+    often than the other. If each deal was played once, the interval of the difference is
+    Newcombe's, which has a width even if no deal or every deal is won; otherwise it is the
+    bootstrap's.
 
     Args:
-        first: Each deal's share of games that the first player won, (n,), 0..1.
-        second: The second player's, of the same deals in the same order.
+        first: For each deal, the share of games that the first player won, (n,), 0..1.
+        second: The same for the second player, in the same order of deals.
         confidence: The interval's confidence, between 0 and 1.
         seed: Seeds the resampling.
 
@@ -533,10 +534,10 @@ def all_paired_wins(
     confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> list[PairedDifference]:
-    """Return what :func:`paired_wins` returns for each of several pairs.
+    """Return the result of :func:`paired_wins` for each of several pairs.
 
     Args:
-        pairs: Two players' shares of games won each.
+        pairs: For each pair, two players' shares of games won.
         confidence: The intervals' confidence, between 0 and 1.
         seed: Seeds the resampling of each pair.
 
@@ -544,7 +545,7 @@ def all_paired_wins(
         ValueError: As for :func:`paired_wins`.
     """
     samples = [(_sample(first), _sample(second)) for first, second in pairs]
-    resampled = []  # the places of pairs with deals that were played several times
+    resampled = []  # indices of the pairs with deals that were played several times
     for place, (one, other) in enumerate(samples):
         both = np.concatenate([one, other])
         if both.min() < 0 or both.max() > 1:
@@ -567,12 +568,12 @@ def all_paired_wins(
 
 
 def _newcombe(one: np.ndarray, other: np.ndarray, confidence: float) -> PairedDifference:
-    """How two players' wins (each 0 or 1) differ, with Newcombe's interval."""
+    """Return the difference of two players' wins (each 0 or 1), with Newcombe's interval."""
     higher, lower = int((one > other).sum()), int((one < other).sum())
     n, both = one.size, int((one * other).sum())
     left, right = int(one.sum()), int(other.sum())
     neither = n - left - right + both
-    # How far the two go together: phi, with a correction for few deals.
+    # The correlation phi of the two, with a correction for small numbers of deals.
     covariance = float(both * neither - higher * lower)
     if covariance > 0:
         covariance = max(covariance - n / 2, 0.0)
@@ -594,11 +595,11 @@ def _newcombe(one: np.ndarray, other: np.ndarray, confidence: float) -> PairedDi
 
 
 def sign_test(higher: int, lower: int) -> float:
-    """Return the two-sided sign test's p-value, 0..1; 1 where no pair differs.
+    """Return the p-value of the two-sided sign test, 0..1; 1 if no pair differs.
 
     Args:
-        higher: Pairs whose first value is the higher one, >= 0.
-        lower: Pairs whose second is; pairs that are equal do not count.
+        higher: The number of pairs whose first value is higher, >= 0.
+        lower: The number of pairs whose second value is higher; equal pairs do not count.
 
     Raises:
         ValueError: A count is negative.

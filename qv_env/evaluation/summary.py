@@ -1,7 +1,7 @@
-"""Figures and tables of results: what each player reached, with intervals, as numbers and text.
+"""Figures of results: the performance of each player, with intervals.
 
-Where players played each deal with several seeds, a deal's value is the mean over its seeds, and
-intervals are over deals: games of one deal are no independent evidence about other deals.
+If players played each deal with several seeds, a deal's value is the mean over its seeds, and
+intervals are over deals, since the games of one deal are not independent samples.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class PlayerSummary:
     """A player's figures on the deals of a benchmark.
 
     Attributes:
-        player: Its name.
-        settings: How it plays.
-        environment: The environment that it played in: id, keywords, step limit.
-        deals: How many different deals it played.
-        seeds: The seeds that it played each of them with.
+        player: The player's name.
+        settings: The player's settings.
+        environment: The player's environment: id, keywords, step limit.
+        deals: The number of different deals played.
+        seeds: The seeds with which each deal was played.
         mean_score: Mean of the final scores, 0..1360, with bootstrap interval.
         share_of_maximum: Mean score divided by 1,360, which no game can exceed.
         wins: Games won.
@@ -45,8 +45,8 @@ class PlayerSummary:
             bootstrap interval.
         mean_steps: Mean number of steps.
         truncated: Share of the games that the step limit ended.
-        cpu_seconds_per_deal: CPU time that a game took on average; of games that were played
-            together each counts the same. None where it is not known.
+        cpu_seconds_per_deal: Average CPU time of a game; the time of a batch is divided equally
+            among its games. None if unknown.
     """
 
     player: str
@@ -66,10 +66,10 @@ class PlayerSummary:
 
 
 def summarize(results: Results, seed: int = 0) -> dict[str, PlayerSummary]:
-    """Return each player's figures, in the order in which the rows have the players.
+    """Return each player's figures, in the order of the players in the rows.
 
     Args:
-        results: The rows, and the CPU seconds a deal where they are known.
+        results: The rows, and the CPU seconds per deal if known.
         seed: Seeds the bootstrap.
     """
     summaries = {}
@@ -101,7 +101,7 @@ def summarize(results: Results, seed: int = 0) -> dict[str, PlayerSummary]:
 
 
 def deal_values(frame: pd.DataFrame, player: str, column: str) -> np.ndarray:
-    """Return a player's value of each deal, the mean over its seeds: float64, in suite order.
+    """Return a player's value for each deal, the mean over its seeds: float64, in suite order.
 
     Raises:
         ValueError: The rows have no such player.
@@ -118,18 +118,18 @@ def deal_values(frame: pd.DataFrame, player: str, column: str) -> np.ndarray:
 def compare_scores(
     frame: pd.DataFrame, first: str, second: str, seed: int = 0, column: str = "score"
 ) -> PairedDifference:
-    """Return how two players differ on the same deals: first minus second.
+    """Return the difference of two players on the same deals: first minus second.
 
     Args:
         frame: Rows, as ``qv_env.evaluation.results`` describes them.
-        first: A player's name in it.
-        second: Another's.
+        first: A player's name in the rows.
+        second: Another player's name.
         seed: Seeds the bootstrap.
-        column: What is compared: ``score``, ``won`` (the sign test is then McNemar's exact test)
+        column: The value compared: ``score``, ``won`` (then the sign test is McNemar's exact test)
             or ``foundation_cards``.
 
     Raises:
-        ValueError: The two did not play the same deals, or one is not there.
+        ValueError: The two did not play the same deals, or the rows have no such player.
     """
     one_values, other_values = (deal_values(frame, name, column) for name in (first, second))
     one, other = (

@@ -1,8 +1,9 @@
 """Worker processes that play games for a benchmark, each on one thread.
 
-A worker is a fresh Python (``python -m qv_env.evaluation.workers NAMES``) that takes
-tasks on standard input and answers on standard output, a line of JSON each: nothing is forked and
-nothing is pickled. It ends when its input does, so also when the process that started it is killed.
+A worker is a new Python process (``python -m qv_env.evaluation.workers NAMES``) that reads tasks
+from standard input and writes answers to standard output, one line of JSON each: nothing is forked
+and nothing is pickled. It exits at the end of its input, and so also when the process that started
+it is killed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from qv_env.evaluation.play import play_deals
 from qv_env.evaluation.players.base import Episode, Player
 from qv_env.evaluation.players.names import PlayerNames
 
-# More threads would take the cores from the other workers.
+# More threads would compete with the other workers for cores.
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -37,13 +38,13 @@ _WARM_UP_STEPS = 8
 
 @dataclass(frozen=True)
 class Task:
-    """Some deals that a player is to play, together.
+    """Some deals for a player to play together.
 
     Attributes:
-        player: What the results call the player.
-        spec: Its name, as ``qv_env.evaluation.players.PlayerNames`` takes it.
+        player: The player's name in the results.
+        spec: The text from which ``qv_env.evaluation.players.PlayerNames`` creates the player.
         seed: Seeds its randomness, together with each deal's number.
-        first: The first deal's place in the suite; the others follow.
+        first: The first deal's index in the suite; the others follow.
         deals: Deal numbers.
         max_episode_steps: The step limit.
         batch: How many games are played at a time.
@@ -62,11 +63,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a task took.
+    """The time that a task took.
 
     Attributes:
-        cpu_seconds: CPU time of the process that played, all its threads together.
-        wall_seconds: Time that passed.
+        cpu_seconds: CPU time of the process, over all its threads.
+        wall_seconds: Wall time.
     """
 
     cpu_seconds: float
@@ -78,13 +79,13 @@ class WorkerError(RuntimeError):
 
 
 def play_task(player: Player, task: Task, warm: bool) -> Iterator[Episode | Spent]:
-    """Play a task in this process: yield its episodes as they end, and then what it took.
+    """Play a task in this process: yield its episodes as they end, and then the time it took.
 
     Args:
         player: The task's player.
         task: What to play.
-        warm: Whether the player has played here before. If not, it plays some steps outside the
-            clock, in which code compiles and caches fill.
+        warm: Whether the player has played in this process before. If not, it first plays a few
+            steps that are not timed, to compile code and fill caches.
     """
     if not warm and player.played(task.deals[:1]) is None:
         for _ in play_deals(player, task.deals[:1], task.seed, _WARM_UP_STEPS):
@@ -98,20 +99,20 @@ def play_task(player: Player, task: Task, warm: bool) -> Iterator[Episode | Spen
     yield Spent(time.process_time() - cpu, time.perf_counter() - wall)
 
 
-# -------------------------------------------------------------------- the side that gives tasks
+# ----------------------------------------------------------------------------- the main process
 
 
 class Workers:
-    """Processes that play tasks; a context, after which they are gone.
+    """Processes that play tasks; a context manager that ends them.
 
     Args:
-        count: How many, at least 1.
-        names: Make the players, in the workers.
+        count: The number of processes, at least 1.
+        names: Creates the players, in the workers.
     """
 
     def __init__(self, count: int, names: PlayerNames) -> None:
         environment = os.environ | dict.fromkeys(_ONE_THREAD, "1") | {"OMP_WAIT_POLICY": "PASSIVE"}
-        # Players of other projects are found where this process finds them.
+        # Workers import players of other projects from the same places as this process.
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._answers: queue.SimpleQueue[tuple[Task, Episode | Spent | WorkerError] | None]
         self._answers = queue.SimpleQueue()
@@ -126,7 +127,7 @@ class Workers:
                         stdout=subprocess.PIPE,
                         env=environment,
                         encoding="utf-8",
-                        # A Ctrl-C in the terminal is for the process that gives tasks.
+                        # Only the main process handles a Ctrl-C in the terminal.
                         start_new_session=True,
                     )
                 )
@@ -146,7 +147,7 @@ class Workers:
         self.close()
 
     def close(self) -> None:
-        """End the processes, whatever they are doing."""
+        """End the processes, even if they are busy."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
@@ -156,16 +157,16 @@ class Workers:
         for process in self._processes:
             for pipe in (process.stdin, process.stdout):
                 assert pipe is not None
-                with contextlib.suppress(OSError):  # a task that nobody read
+                with contextlib.suppress(OSError):  # a task that was not read
                     pipe.close()
 
     _threads: Sequence[threading.Thread] = ()
 
     def play(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Episode | Spent]]:
-        """Have tasks played; yield episodes and times as they come. Called once.
+        """Let the workers play tasks; yield episodes and times as they arrive. Call it once.
 
         Args:
-            tasks: The tasks; a worker that is free takes the next.
+            tasks: The tasks; a free worker takes the next one.
 
         Raises:
             WorkerError: A player failed or a worker died.
@@ -189,7 +190,7 @@ class Workers:
             yield task, said
 
     def _serve(self, process: subprocess.Popen[str], waiting: Iterator[Task]) -> None:
-        """Give one process task after task, and pass on what it answers."""
+        """Send tasks to one process, one after another, and pass on its answers."""
         assert process.stdin is not None
         assert process.stdout is not None
         while True:
@@ -226,17 +227,17 @@ def _answer(message: dict[str, Any]) -> Episode | Spent | WorkerError:
     return WorkerError(message["error"])
 
 
-# -------------------------------------------------------------------------------- a worker's side
+# ------------------------------------------------------------------------------- worker processes
 
 
 def _read_tasks(source: TextIO, tasks: queue.SimpleQueue[dict[str, Any]]) -> None:
     for line in source:
         tasks.put(json.loads(line))
-    os._exit(0)  # whoever gave the tasks has gone
+    os._exit(0)  # the main process has closed the input or is gone
 
 
 def _work(names: PlayerNames) -> None:
-    # What players print goes to standard error, and they read nothing.
+    # Output of players is redirected to standard error, and their input is empty.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     source = os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(2, 1)

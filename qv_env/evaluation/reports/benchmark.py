@@ -21,10 +21,10 @@ def write_results(
     """Write a benchmark's rows and their figures, each file whole or not at all.
 
     Args:
-        folder: Where to; made where it is missing.
+        folder: The folder; created if it is missing.
         results: The rows.
-        command: The command line that made them.
-        overwrite: Whether results that the folder has are replaced.
+        command: The command line that produced them.
+        overwrite: Whether existing results in the folder are replaced.
 
     Returns:
         The figures, as ``qv_env.evaluation.summary.summarize`` returns them.
@@ -35,7 +35,7 @@ def write_results(
     """
     check_folder(folder, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SUMMARY).unlink(missing_ok=True)  # it vouches for the others until they change
+    (folder / SUMMARY).unlink(missing_ok=True)  # its presence marks the other files as complete
     rows = results.frame.to_dict("records")
     write_rows(folder / RESULTS, ({str(key): row[key] for key in row} for row in rows))
     return write_figures(folder, results, command)

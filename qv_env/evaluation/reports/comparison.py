@@ -50,7 +50,7 @@ MOST_PAIR_PLOTS = 6
 
 
 def group_cells(groups: Mapping[str, Group]) -> list[list[str]]:
-    """Return the table of agents trained several times, the heading first."""
+    """Return the table of agents trained with several seeds, with a header row."""
     cells = [
         [
             "agent",
@@ -78,7 +78,7 @@ def group_cells(groups: Mapping[str, Group]) -> list[list[str]]:
 
 
 def pair_cells(pairs: Sequence[Pair]) -> list[list[str]]:
-    """Return the table of paired differences, the heading first."""
+    """Return the table of paired differences, with a header row."""
     cells = [
         [
             "first - second",
@@ -123,12 +123,12 @@ def report_blocks(
     learning: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]] | None = None,
     command: str = "",
 ) -> list[Block]:
-    """Return what the report says.
+    """Return the content of the report.
 
     Args:
         comparison: The figures.
-        learning: For agents by name the evaluations of their training runs.
-        command: The command line that made it.
+        learning: The evaluations of agents' training runs, by agent name.
+        command: The command line that makes the report.
     """
     frame = comparison.results.frame
     deals = deals_text(frame)
@@ -238,7 +238,7 @@ def _mean(comparison: Comparison, entry: str) -> Interval:
 
 
 def _games(comparison: Comparison) -> list[Block]:
-    """The table of all deals, each score leading to its game where that was recorded."""
+    """Return the table of all deals, with links from scores to recorded games."""
     frame = comparison.results.frame
     columns = [
         (player, seed) for player, summary in comparison.summaries.items() for seed in summary.seeds
@@ -285,11 +285,11 @@ def read_runs(paths: Sequence[str | Path]) -> list[list[dict[str, Any]]]:
     """Read the evaluations of training runs.
 
     Args:
-        paths: Folders of ``agents.train``: of a run, or of several (``runs/NAME`` with its
+        paths: Folders of ``agents.train``: of one run, or of several (``runs/NAME`` with its
             ``seed-0``, ...).
 
     Raises:
-        ResultsError: A folder holds no evaluations, or a line is none.
+        ResultsError: A folder holds no evaluations, or a line is not a valid evaluation.
         OSError: A file cannot be read.
     """
     runs = []

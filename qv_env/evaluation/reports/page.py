@@ -1,8 +1,8 @@
-"""Pages of results: one list of blocks, written as one HTML file and as Markdown beside pictures.
+"""Pages of results: a list of blocks, written as one HTML file and as Markdown with pictures.
 
-The HTML file has all in it, styles and pictures too, so that it can be sent; it needs no script.
-Games alone are not in it but in a folder beside it, since they may be many: where a table leads to
-games, a script loads them when they are opened, also from the disk.
+The HTML file includes its styles and pictures, so that it can be sent as one file, and needs no
+script. Only games are in a folder beside it, since there may be many: if a table links to games, a
+script loads them when they are opened, also when the page was opened from disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qv_env.playthroughs.viewer import viewer_data, viewer_frame
 REPORT_HTML, REPORT_MARKDOWN, GAMES = "report.html", "report.md", "games"
 
 _ROWS_PER_FILE = 20  # rows of a table whose games are in one file
-_CALL = "addGames("  # what a file of games begins with
+_CALL = "addGames("  # the beginning of a file of games
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph; ``lead`` sets it off as what the page says above all."""
+    """A paragraph; ``lead`` emphasizes it as the main statement of the page."""
 
     text: str
     lead: bool = False
@@ -53,14 +53,14 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts, the heading first; all columns but the first are set to the right."""
+    """Rows of texts, the first one the header; all columns but the first are right-aligned."""
 
     rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it is typed; a page shows it folded under ``summary``, where there is one."""
+    """Preformatted text; a page shows it collapsed under ``summary``, if that is given."""
 
     text: str
     summary: str = ""
@@ -70,7 +70,8 @@ class Code:
 class Picture:
     """A picture for light pages and one for dark ones.
 
-    ``file`` is its name beside Markdown. Two that are ``narrow`` stand side by side on wide pages.
+    ``file`` is its file name beside the Markdown file. Two ``narrow`` pictures are shown side by
+    side on wide pages.
     """
 
     file: str
@@ -82,11 +83,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class Games:
-    """A table, as long as it may be, whose cells may lead to games, which the page then shows.
+    """A table of any length whose cells may link to games, which the page then shows.
 
     Attributes:
-        rows: Texts, the heading first.
-        games: For cells, by row and column (the heading is row 0), the games that they lead to.
+        rows: Rows of texts, the first one the header.
+        games: The games that cells link to, by row and column (the header is row 0).
     """
 
     rows: Sequence[Sequence[str]]
@@ -100,9 +101,9 @@ def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> Path:
     """Write ``report.html`` with its games, and ``report.md`` with its pictures, into a folder.
 
     Args:
-        folder: Where to; made where it is missing. Reports that it has are replaced.
+        folder: The folder; created if it is missing. Existing reports in it are replaced.
         title: The title.
-        blocks: What it says, with at most one ``Games``.
+        blocks: The content, with at most one ``Games``.
 
     Returns:
         The path of ``report.html``.
@@ -124,7 +125,7 @@ def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> Path:
 
 
 def markdown_page(title: str, blocks: Sequence[Block]) -> str:
-    """Return the page in Markdown; pictures are files beside it, games stay in the HTML page."""
+    """Return the page in Markdown; pictures are files beside it, games are in HTML only."""
     parts = [f"# {markdown_text(title)}", *(_markdown_block(block) for block in blocks)]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
@@ -153,7 +154,7 @@ def _markdown_block(block: Block) -> str:
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,  # whatever the files' names end in
+    autoescape=True,  # for all templates, whatever their suffix
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -162,7 +163,7 @@ _TEMPLATES = jinja2.Environment(
 
 
 def html_page(title: str, blocks: Sequence[Block]) -> str:
-    """Return the page as HTML that needs no other file but those of its games."""
+    """Return the page as HTML that needs no other files except those of its games."""
     with_games = any(isinstance(block, Games) and block.games for block in blocks)
     return _TEMPLATES.get_template("report.html").render(
         title=title,
@@ -172,7 +173,7 @@ def html_page(title: str, blocks: Sequence[Block]) -> str:
 
 
 def _block_data(block: Block) -> dict[str, Any]:
-    """A block as the template wants it: its kind, and texts; cells are texts with links or None."""
+    """Return a block for the template: its kind and texts; cells are pairs (text, link or None)."""
     match block:
         case Table(rows):
             return {"kind": "table", "rows": _linked(rows, {})}
@@ -189,12 +190,12 @@ def _block_data(block: Block) -> dict[str, Any]:
 def _linked(
     rows: Sequence[Sequence[str]], links: Mapping[tuple[int, int], str]
 ) -> list[list[tuple[str, str | None]]]:
-    """Rows with, for each cell, the name of the game that it leads to, or None."""
+    """Return rows of pairs: a cell's text, and the name of the game that it links to, or None."""
     return [[(text, links.get((i, k))) for k, text in enumerate(row)] for i, row in enumerate(rows)]
 
 
 def _viewer_parts() -> dict[str, Any]:
-    """What the page's script shows games in: the viewer's page around its data, compressed."""
+    """Return the compressed viewer page without data, in which the page's script shows games."""
     frame = viewer_frame()
     return {"frame": [_packed(frame.before), _packed(frame.after)], "rows": _ROWS_PER_FILE}
 
@@ -203,12 +204,12 @@ def _viewer_parts() -> dict[str, Any]:
 
 
 def games_files(block: Games) -> Iterator[tuple[str, str]]:
-    """Yield the files of a table's games: names, and contents.
+    """Yield the names and contents of the files of a table's games.
 
-    ``N.js`` has those of the rows from N * ``_ROWS_PER_FILE`` on. It is a script, since a page from
-    the disk may load nothing else, and calls ``addGames`` with an object: for each row with games,
-    by its number, the viewer's data of each cell on a line of its own (empty where the cell leads
-    to no game), compressed.
+    ``N.js`` has the games of the rows from N * ``_ROWS_PER_FILE`` on. It is a script, since a page
+    opened from disk can load nothing else, and calls ``addGames`` with an object: for each row with
+    games, by its number, the compressed viewer data, one line per cell (empty if the cell links to
+    no game).
     """
     rows: dict[int, list[str]] = {}
     for (row, column), game in block.games.items():

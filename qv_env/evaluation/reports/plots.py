@@ -1,11 +1,11 @@
 """Plots of results, as PNG files.
 
 ==========================  ================================================================
-``score_plot``              how each player's scores are spread, and their means
+``score_plot``              the distributions of players' scores, and their means
 ``profile_plot``            performance profiles: the share of games above each score
 ``pair_plot``               two players deal by deal
-``learning_plot``           one run's mean score against steps, beside other players
-``learning_curves_plot``    agents trained several times, against steps and time
+``learning_plot``           one run's mean score against steps, with other players' levels
+``learning_curves_plot``    agents trained with several seeds, against steps and time
 ``effort_plot``             win rates against the time that a deal takes
 ==========================  ================================================================
 """
@@ -26,8 +26,8 @@ from PIL import Image
 from qv_env.evaluation.stats import Interval, clustered_proportion_interval
 from qv_env.rules import MAX_SCORE
 
-# Okabe and Ito's colours, told apart by colour-blind people as well; black and yellow are left
-# out since one of them vanishes on each background. Line styles tell the same apart in grey.
+# Okabe and Ito's colours, which colour-blind people can tell apart; black and yellow are left out,
+# since each is invisible on one of the backgrounds. Line styles distinguish them in greyscale.
 _LIGHT_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _DARK_COLORS = ("#56B4E9", "#E69F00", "#2BC09A", "#E59AC4", "#F0E442", "#F08A4B")
 _STYLES = ("-", "--", "-.", ":")
@@ -51,10 +51,10 @@ _THEMES = {
 
 
 def _label(text: str) -> str:
-    """A text as matplotlib shows it whole.
+    """Return a text in a form that matplotlib shows literally.
 
-    Dollars would begin a formula, what begins with "_" is left out of legends, and long texts do
-    not fit: these are cut in the middle.
+    Dollar signs would begin a formula, labels that begin with "_" are left out of legends, and
+    long texts do not fit: they are shortened in the middle.
     """
     if len(text) > _LONGEST_LABEL:
         half = _LONGEST_LABEL // 2 - 1
@@ -76,7 +76,7 @@ def _styled(axes: Axes, theme: _Theme) -> None:
 
 
 def _png(figure: Figure) -> bytes:
-    """A figure as a PNG file of 256 colours, which is a third of the size and looks the same."""
+    """Return a figure as a PNG with 256 colours, which looks the same at a third of the size."""
     canvas = FigureCanvasAgg(figure)
     figure.set_dpi(_DPI)
     canvas.draw()
@@ -87,7 +87,7 @@ def _png(figure: Figure) -> bytes:
 
 
 def _look(theme: _Theme, place: int) -> tuple[str, str]:
-    """The colour and line style of the curve at a place; no two alike among the first twelve."""
+    """Return the colour and line style of a curve; the first twelve are all different."""
     return theme.colors[place % len(theme.colors)], _STYLES[place % len(_STYLES)]
 
 
@@ -97,7 +97,7 @@ def score_plot(
     title: str = "",
     dark: bool = False,
 ) -> bytes:
-    """Draw how each player's scores are spread, and the means with their intervals.
+    """Draw the distribution of each player's scores, and the means with their intervals.
 
     Args:
         scores: Each player's final scores, 0..1360, in the order of the legend.
@@ -116,7 +116,7 @@ def score_plot(
         color, style = _look(theme, place)
         ordered = np.sort(np.asarray(values, dtype=float))
         share = np.arange(len(ordered) + 1) / len(ordered)
-        # The curve begins at 0 and runs on to the right edge, as a distribution does.
+        # The curve begins at 0 and continues to the right edge, as a distribution function does.
         spread.step(
             np.concatenate([ordered[:1], ordered, [MAX_SCORE]]),
             np.concatenate([[0.0], share[1:], [1.0]]),
@@ -126,8 +126,8 @@ def score_plot(
             linewidth=1.8,
         )
         mean = means[player]
-        # Each row is the legend as well: a piece of the player's line, its name, its figures; the
-        # mean stands below them, where no name can cover it.
+        # Each row also serves as the legend: a piece of the player's line, its name, its figures;
+        # the mean is drawn below them, where no name can cover it.
         across = averages.get_yaxis_transform()
         averages.plot(
             [0.01, 0.06],
@@ -169,9 +169,9 @@ def learning_plot(
     """Draw a learning curve: the mean score on held-out deals against the steps trained.
 
     Args:
-        curve: Evaluations: ``steps``, ``mean_score`` and, where known, ``low``, ``high`` and
+        curve: Evaluations: ``steps``, ``mean_score`` and, if known, ``low``, ``high`` and
             ``play``; each kind of play gets a line.
-        baselines: Mean scores of other players, drawn as level lines with their intervals.
+        baselines: Mean scores of other players, drawn as horizontal lines with their intervals.
         title: A line above.
         dark: Whether the background is dark.
 
@@ -220,7 +220,7 @@ def profile_plot(
 ) -> bytes:
     """Draw performance profiles: for each score, the share of a player's games above it.
 
-    The bands are pointwise intervals, Wilson's; they are over deals.
+    The bands are pointwise Wilson intervals over deals.
 
     Args:
         scores: Each player's final scores, 0..1360, (deals, games of each deal) or (deals,), in
@@ -276,11 +276,11 @@ def pair_plot(
     title: str = "",
     dark: bool = False,
 ) -> bytes:
-    """Draw two players deal by deal: a point a deal, above the line where the second is ahead.
+    """Draw a point for each deal, above the diagonal if the second player's score is higher.
 
     Args:
-        first: The first player's scores, 0..1360, (deals,): across.
-        second: The second's on the same deals, in the same order: upwards.
+        first: The first player's scores, 0..1360, (deals,): the x axis.
+        second: The second's on the same deals, in the same order: the y axis.
         names: The players' names.
         title: A line above.
         dark: Whether the background is dark.
@@ -312,16 +312,16 @@ def learning_curves_plot(
     title: str = "",
     dark: bool = False,
 ) -> bytes:
-    """Draw learning curves of agents that were trained several times, against steps and time.
+    """Draw learning curves of agents trained with several seeds, against steps and time.
 
-    A line is the mean over an agent's training seeds, its band reaches from the lowest seed to the
-    highest, and thin lines are the seeds. Between evaluations lines are straight, and an agent's
-    mean goes as far as all its seeds do. The band of an agent with one seed is the interval of its
+    A line is the mean over an agent's training seeds, its band extends from the lowest seed to the
+    highest, and thin lines are the seeds. Lines are straight between evaluations, and an agent's
+    mean ends where its first seed ends. The band of an agent with one seed is the interval of its
     evaluations.
 
     Args:
-        agents: For each agent its runs, a run being its evaluations: ``steps``, ``seconds``,
-            ``mean_score``, and where known ``low`` and ``high``.
+        agents: For each agent its runs, each a list of evaluations: ``steps``, ``seconds``,
+            ``mean_score``, and if known ``low`` and ``high``.
         title: A line above.
         dark: Whether the background is dark.
 
@@ -362,7 +362,7 @@ def learning_curves_plot(
 
 
 def _curve(run: Sequence[Mapping[str, Any]], key: str, unit: float) -> np.ndarray:
-    """A run's evaluations: across, mean, low, high, in rising order; (4, n)."""
+    """Return a run's evaluations in increasing order: x, mean, low, high; (4, n)."""
     points = []
     for point in run:
         mean = float(point["mean_score"])
@@ -374,7 +374,7 @@ def _curve(run: Sequence[Mapping[str, Any]], key: str, unit: float) -> np.ndarra
 
 
 def _band(curves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where curves have values together: across, mean, lowest and highest."""
+    """Return x, mean, lowest and highest value over the range that all curves share."""
     if len(curves) == 1:
         across, mean, low, high = curves[0]
         return across, mean, low, high
@@ -391,13 +391,13 @@ def effort_plot(
     title: str = "",
     dark: bool = False,
 ) -> bytes:
-    """Draw win rates against the time that a deal takes, which is on a logarithmic scale.
+    """Draw win rates against the time per deal, on a logarithmic time axis.
 
     Args:
-        points: For each player the CPU seconds a deal, above 0, and the win rate with its
+        points: For each player the CPU seconds per deal, above 0, and the win rate with its
             interval, 0..1.
-        families: For each player what it is a variant of; a family's points are joined by a line
-            in the order of time.
+        families: For each player the family of which it is a variant; a family's points are joined
+            by a line in the order of time.
         title: A line above.
         dark: Whether the background is dark.
 

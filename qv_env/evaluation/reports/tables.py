@@ -1,8 +1,4 @@
-"""Figures and tables of results: what each player reached, with intervals, as numbers and text.
-
-Where players played each deal with several seeds, a deal's value is the mean over its seeds, and
-intervals are over deals: games of one deal are no independent evidence about other deals.
-"""
+"""Tables of results as texts: for terminals and in Markdown."""
 
 from __future__ import annotations
 
@@ -28,9 +24,9 @@ def interval_text(interval: Interval, scale: float = 1.0, unit: str = "", digits
 
     Args:
         interval: The interval.
-        scale: What its numbers are multiplied by, such as 100 for per cent.
-        unit: What stands after the last number.
-        digits: Digits after the point.
+        scale: The factor of its numbers, such as 100 for per cent.
+        unit: The text after the last number.
+        digits: Digits after the decimal point.
     """
     estimate, low, high = (
         f"{scale * value:.{digits}f}" for value in (interval.estimate, interval.low, interval.high)
@@ -39,7 +35,7 @@ def interval_text(interval: Interval, scale: float = 1.0, unit: str = "", digits
 
 
 def table_cells(summaries: Mapping[str, PlayerSummary]) -> list[list[str]]:
-    """Return the table of results as rows of texts, the heading first."""
+    """Return the table of results as rows of texts, the first one the header."""
     level = f"{100 * CONFIDENCE:.0f} % interval"
     cells = [
         [
@@ -72,7 +68,7 @@ def table_cells(summaries: Mapping[str, PlayerSummary]) -> list[list[str]]:
 
 
 def time_text(seconds: float | None) -> str:
-    """Return seconds a deal for people, in two digits that count: ``0.28``; "" where unknown."""
+    """Return seconds per deal with two significant digits, such as ``0.28``; "" if unknown."""
     if seconds is None:
         return ""
     if seconds >= 9.95:
@@ -93,7 +89,7 @@ _MARKDOWN = str.maketrans(
 
 
 def markdown_text(text: str) -> str:
-    """Return a text that Markdown shows as it is: one line, no markup, no HTML."""
+    """Return a text escaped so that Markdown shows it literally: one line, no markup, no HTML."""
     return text.translate(_MARKDOWN)
 
 
@@ -106,7 +102,7 @@ def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
     """Return rows as a Markdown table, its columns aligned for readers of the source.
 
     Args:
-        rows: Texts, the heading first; all columns but the first are set to the right.
+        rows: Rows of texts, the first one the header; all columns but the first are right-aligned.
     """
     heading, *body = ([markdown_text(cell) for cell in row] for row in rows)
     widths = [max(len(row[k]) for row in (heading, *body)) for k in range(len(heading))]
@@ -123,7 +119,7 @@ def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
 
 
 def text_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as an aligned table for a terminal, the heading first."""
+    """Return rows, the first one the header, as an aligned table for a terminal."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = [
         "  ".join(
@@ -143,7 +139,7 @@ def _only(frame: pd.DataFrame, column: str) -> Any:
 
 
 def deals_text(frame: pd.DataFrame) -> str:
-    """Return which deals the rows are about, such as ``the first 50 deals of test-1000``."""
+    """Return a description of the rows' deals, such as ``the first 50 deals of test-1000``."""
     name, count = str(_only(frame, "suite")), int(frame["index"].max()) + 1
     deals = f"{count:,} deal{'' if count == 1 else 's'}"
     if name == LISTED:
@@ -154,7 +150,7 @@ def deals_text(frame: pd.DataFrame) -> str:
 
 
 def seeds_text(frame: pd.DataFrame) -> str:
-    """Return which seeds the rows are of, such as ``seed 0`` or ``seeds 0, 1, 2``."""
+    """Return a description of the rows' seeds, such as ``seed 0`` or ``seeds 0, 1, 2``."""
     seeds = [str(seed) for seed in dict.fromkeys(frame["seed"])]
     if len(seeds) > 10:
         seeds = [*seeds[:3], "...", seeds[-1]]
