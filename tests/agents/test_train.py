@@ -453,7 +453,8 @@ def test_the_config_is_the_first_file_of_a_run(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "message"),
     [("", "is no config of a run"), ("- 1", "is no config of a run"), ("a: [", "not YAML"),
-     ("seed: 3", "says checkpoint: None, this run"), ("1: 2", "says 1: 2, this run None")],
+     ("seed: 3", "says checkpoint: null, this run"), ("1: 2", "a key is a text, not '1'"),
+     ("a: &x 1\nb: *x", "there is an alias"), ("[" * 5000, "nested too deeply")],
 )  # fmt: skip
 def test_a_folder_with_a_spoilt_config_is_not_resumed(copy, content, message):
     (copy / "config.yaml").write_text(content)
@@ -729,7 +730,7 @@ def _raising(error):
 
 
 SHORTAGES = {
-    "files": (_too_many_files, "[Errno 24] Too many open files: "),
+    "files": (_too_many_files, ".pt: Too many open files"),
     "memory": (_raising(MemoryError()), "cannot be loaded: out of memory"),
     "memory of torch": (
         _raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")),
@@ -805,9 +806,9 @@ def test_a_full_disk_while_a_checkpoint_is_written_leaves_the_old_ones(
     monkeypatch.setattr(Path, "write_bytes", filling)
     assert main([write_config(tmp_path), "--out", str(tmp_path)]) == 2
     run = tmp_path / "seed-3"
-    named = f"'{run / 'checkpoints' / 'checkpoint-000000000256.pt'}'"
+    named = run / "checkpoints" / "checkpoint-000000000256.pt"
     error = capsys.readouterr().err
-    assert error == f"agents.train: [Errno 28] No space left on device: {named}\n"
+    assert error == f"python -m agents.train: {named}: No space left on device\n"
     assert checkpoints(run) == ["checkpoint-000000000128.pt"]
     monkeypatch.undo()
     train(run, resume=True)
