@@ -1,11 +1,11 @@
-"""MaskablePPO for the compiled table policy, with little work around the network.
+"""MaskablePPO for the compiled table policy, with little overhead outside the network.
 
-It computes what sb3_contrib's own class computes: the same losses and minibatches, and gradients
-equal up to rounding. What differs is how:
+It computes the same as sb3_contrib's own class: the same losses and minibatches, and gradients
+that are equal up to rounding. The implementation differs:
 
-* positions and masks are stored once, as bytes, and minibatches are made from them;
-* gradients of the losses come from compiled code, and those of the network without autograd;
-* threads share minibatches and the games of a rollout, a part each.
+* observations and masks are stored once, as bytes, and minibatches are gathered from them;
+* compiled code computes the gradients of the losses, and those of the network without autograd;
+* minibatches and the games of a rollout are divided among threads.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from qv_env.compiling import compiled
 
 Result = TypeVar("Result")
 
-# Indices of what `_losses` adds up.
+# Indices of the sums in `_losses`.
 _POLICY, _VALUE, _ENTROPY, _CLIPPED, _KL = range(5)
 
 
 class TableRolloutBuffer(MaskableDictRolloutBuffer):
-    """A rollout buffer whose masks are bool, and which hands out nothing but its arrays."""
+    """A rollout buffer with bool masks, of which only the arrays are used, not ``get``."""
 
     action_masks: np.ndarray
 
     def reset(self) -> None:
-        """Forget the rollout."""
+        """Discard the rollout."""
         super().reset()
         self.action_masks = np.ones(self.action_masks.shape, dtype=np.bool_)
 
 
 class _Targets(NamedTuple):
-    """What the losses of a rollout's steps are computed against."""
+    """Data of a rollout's steps that their losses are computed from, besides the outputs."""
 
     old_log_probs: np.ndarray  # float32 (n,)
     advantages: np.ndarray  # float32 (n,)
@@ -62,7 +62,7 @@ class _Targets(NamedTuple):
 
 
 class _Minibatch(NamedTuple):
-    """Some of a rollout's steps."""
+    """A selection of a rollout's steps."""
 
     observation: dict[str, Tensor]
     masks: np.ndarray  # bool (n, num_actions)
@@ -71,7 +71,7 @@ class _Minibatch(NamedTuple):
 
 
 class _Outputs(NamedTuple):
-    """The network's outputs for some steps, or their gradients."""
+    """The network's outputs for a selection of steps, or the gradients of these outputs."""
 
     log_probs: np.ndarray  # float32 (n,), of the actions
     entropies: np.ndarray  # float32 (n,)
@@ -79,9 +79,9 @@ class _Outputs(NamedTuple):
 
 
 class _Coefficients(NamedTuple):
-    """Of PPO's loss."""
+    """Coefficients of PPO's loss."""
 
-    share: float  # a step's weight: one over the size of the minibatch
+    share: float  # the weight of one step: 1 / minibatch size
     clip_range: float
     ent_coef: float
     vf_coef: float
@@ -95,15 +95,15 @@ def _losses(
     gradients: _Outputs,
     sums: np.ndarray,
 ) -> None:
-    """Add up PPO's losses, and write the gradients of the whole loss.
+    """Accumulate PPO's losses, and write the gradients of the total loss.
 
     Args:
-        outputs: Of the network.
-        targets: Of the rollout.
-        coefficients: Of the loss.
-        gradients: Of the loss with respect to the outputs; written.
-        sums: float64 (5,): the losses of policy and value, entropies, how often ratios were
-            clipped, estimates of the divergence from the old policy; added to.
+        outputs: The network's outputs.
+        targets: The rollout's targets.
+        coefficients: The coefficients of the loss.
+        gradients: Receives the gradients of the loss with respect to the outputs.
+        sums: float64 (5,), accumulated: policy loss, value loss, entropy, number of steps whose
+            ratio is outside the clip range, estimated KL divergence from the old policy.
     """
     log_probs, entropies, values = outputs
     old_log_probs, advantages, returns = targets
@@ -130,15 +130,15 @@ def _losses(
 class TablePPO(MaskablePPO):
     """MaskablePPO with a compiled :class:`agents.networks.policy.TablePolicy`, on the CPU.
 
-    Its environment is a :class:`qv_env.sb3.QuaranteVoleursVecEnv`, or a wrapper around one that
-    has its ``advance`` and ``action_masks``, too.
+    Its environment is a :class:`qv_env.sb3.QuaranteVoleursVecEnv`, or a wrapper of one that also
+    provides ``advance`` and ``action_masks``.
 
     Args:
         policy: ``TablePolicy``.
         env: The environment.
-        num_threads: How many threads share the work. Sums are rounded differently with another
-            number; with the same number, runs repeat.
-        **keywords: MaskablePPO's.
+        num_threads: Number of threads. Rounding errors depend on it: runs are reproducible only
+            with the same number.
+        **keywords: Arguments of MaskablePPO.
 
     Raises:
         ValueError: The policy's network is not compiled, or not on the CPU.
@@ -172,7 +172,10 @@ class TablePPO(MaskablePPO):
     # --------------------------------------------------------------------------------- threads
 
     def _parts(self, size: int, work: Callable[[int, int], Result]) -> list[Result]:
-        """Call ``work(low, high)`` for each thread's part of 0..size - 1; results in order."""
+        """Call ``work(low, high)`` for each thread's part of 0..size - 1; return their results.
+
+        The results are in the order of the parts.
+        """
         threads = max(1, min(self._num_threads, size))
         bounds = [size * k // threads for k in range(threads + 1)]
         if threads == 1:
@@ -192,7 +195,7 @@ class TablePPO(MaskablePPO):
 
     @contextmanager
     def _own_threads(self) -> Iterator[None]:
-        """Keep torch from starting threads of its own within ours."""
+        """Prevent torch from starting additional threads inside our own threads."""
         before = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
@@ -210,7 +213,7 @@ class TablePPO(MaskablePPO):
         n_rollout_steps: int,
         use_masking: bool = True,
     ) -> bool:
-        """Play, and fill the buffer, as MaskablePPO does, but without calling back at each step."""
+        """Play and fill the buffer as MaskablePPO does, but without a callback at each step."""
         if not use_masking:
             raise ValueError("the table policy is trained with masks")
         self.policy.set_training_mode(False)
@@ -234,7 +237,7 @@ class TablePPO(MaskablePPO):
         new_observation, rewards, dones, finals = env.advance(actions)
         self.num_timesteps += env.num_envs
         self._update_info_buffer(list(finals.values()))
-        # The return of a truncated episode is completed with the value of its last position.
+        # Bootstrap truncated episodes with the value of their last observation.
         cut = [i for i, info in finals.items() if info["TimeLimit.truncated"]]
         if cut:
             ends = [finals[i]["terminal_observation"] for i in cut]
@@ -257,7 +260,7 @@ class TablePPO(MaskablePPO):
     def _choose(
         self, observation: dict[str, np.ndarray], masks: np.ndarray, weights: Weights
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draw actions, int64 (n,); with their log-probabilities and values, float32 (n,)."""
+        """Sample actions; return them, int64 (n,), with log-probabilities and values, float32."""
         network = self._network
         n = len(masks)
         uniforms = torch.rand(n, dtype=torch.float64).numpy()
@@ -275,7 +278,7 @@ class TablePPO(MaskablePPO):
         return actions, log_probs, values
 
     def _values(self, observation: Any, weights: Weights) -> np.ndarray:
-        """The values of positions, float32 (n,)."""
+        """Return the values of observations, float32 (n,)."""
         tensors = {key: torch.from_numpy(array) for key, array in observation.items()}
         features = self._network.read_features(tensors)
         return trunk_forward(weights, features, self._network.offsets)[2].numpy()
@@ -283,7 +286,7 @@ class TablePPO(MaskablePPO):
     # --------------------------------------------------------------------------------- updates
 
     def train(self) -> None:
-        """Learn from the rollout in the buffer, as MaskablePPO does."""
+        """Update the policy from the rollout in the buffer, as MaskablePPO does."""
         policy, buffer = self.policy, self.rollout_buffer
         policy.set_training_mode(True)
         self._update_learning_rate(policy.optimizer)
@@ -329,7 +332,7 @@ class TablePPO(MaskablePPO):
         self.logger.record("train/clip_range", clip_range)
 
     def _rollout(self) -> _Minibatch:
-        """All steps of the rollout; only the actions are copied."""
+        """Return all steps of the rollout; only the actions are copied."""
         buffer = self.rollout_buffer
 
         def flat(array: np.ndarray) -> np.ndarray:
@@ -343,7 +346,7 @@ class TablePPO(MaskablePPO):
         )
 
     def _backward(self, rollout: _Minibatch, chosen: np.ndarray, clip_range: float) -> np.ndarray:
-        """Set the parameters' gradients for a minibatch; return the sums of its losses."""
+        """Set the parameters' gradients for a minibatch; return its loss sums."""
         network = self._network
         advantages = rollout.targets.advantages[chosen]
         if self.normalize_advantage and len(chosen) > 1:
@@ -371,7 +374,7 @@ class TablePPO(MaskablePPO):
     def _minibatch(
         self, rollout: _Minibatch, some: np.ndarray, advantages: np.ndarray
     ) -> _Minibatch:
-        """Some steps of a rollout, whose normalised advantages are given."""
+        """Return the given steps of a rollout, with the given normalized advantages."""
         index, targets = torch.from_numpy(some), rollout.targets
         return _Minibatch(
             {key: tensor[index] for key, tensor in rollout.observation.items()},
@@ -383,7 +386,7 @@ class TablePPO(MaskablePPO):
     def _gradients(
         self, weights: Weights, minibatch: _Minibatch, coefficients: _Coefficients
     ) -> tuple[Weights, np.ndarray]:
-        """The weights' gradients from some steps, and the sums of the steps' losses."""
+        """Return the gradients of the weights for some steps, and the steps' loss sums."""
         network = self._network
         features = network.read_features(minibatch.observation)
         ends, heads, values, activations = trunk_forward(weights, features, network.offsets)

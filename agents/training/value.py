@@ -1,16 +1,17 @@
-"""Learning what positions are worth, from games of the ``plan`` player.
+"""Learning a value network from games of the ``plan`` player.
 
-The ``plan`` player plays many games, but now and then goes to another of its best positions than
-the best. Of its games without that, a network would learn nothing about the positions that it
-never goes to, and those are what the ``ppo+plan`` player asks about. The network then learns, of
-the positions before each draw, how the whole game ends: score and win.
+The ``plan`` player plays many games with exploration: before some draws it moves to one of its
+other best positions instead of the very best one. Games without exploration would teach the network
+nothing about the positions that the ``plan`` player rejects, and the ``ppo+plan`` player needs
+the values of exactly those. From the positions before each draw, the network then learns to
+predict the outcome of the whole game: its score and whether it is won.
 
-The run's folder gets the resolved config, versions, ``value.jsonl`` (a line about the games, then
-one at each report: the error on games that are not learnt from, and R2, the part of the outcomes'
-variance that is explained) and ``policy.safetensors``, for ``ppo+plan:FOLDER``. Its value head is
-what was learnt. Its policy head learns nothing, and with an initial policy fits no longer what is
-under it. All deals are training deals; the games, and so the result, do not depend on how many
-threads play them.
+The run's folder contains the resolved config, versions, ``value.jsonl`` (one line about the games,
+then one for each report: the error on test games, which are not trained on, and R2, the explained
+fraction of the outcomes' variance) and ``policy.safetensors``, for ``ppo+plan:FOLDER``. Only the
+value head of that policy is trained. The policy head is not; with an initial policy, it no longer
+matches the layers below it, which have changed. All deals are training deals; the games, and
+therefore the result, do not depend on the number of threads that play them.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ VARIANT = {"observation": "cards", "memory": True, "stock_visible": False, "take
 
 Width = Annotated[int, Whole(1, 100_000)]
 
-_CHUNK = 64  # games that a thread plays before it takes others
+_CHUNK = 64  # games in a thread's unit of work
 
 _WARM_UP = 100  # minibatches over which the learning rate rises
 
@@ -73,19 +74,19 @@ class ValueConfig(SeededConfig):
     Attributes:
         name: Names the run's folder.
         seed: Seeds deals, choices, network and minibatches.
-        plan: The plan player's settings file; it does not look over the draw here.
-        width, end_width: Of its beams, in place of the file's.
-        games: How many it plays.
-        explore: How often, before a draw, it goes to another of its best positions, at random.
-        candidates: Of how many it chooses then, the best one among them.
-        test_games: The last of the games, which are not learnt from.
+        plan: The plan player's settings file. The player does not search beyond the draw here.
+        width, end_width: Beam widths, which replace those of the file.
+        games: Number of games to play.
+        explore: Probability, before each draw, of moving to a random candidate instead of the best.
+        candidates: Number of candidate positions, the best one included.
+        test_games: Number of games, the last ones, that are not trained on.
         won_share: The network learns ``(1 - won_share) * score / 1360 + won_share * won``.
         batch_size: Positions in a minibatch.
-        passes: How often a position is learnt from, on average.
+        passes: How often a position is trained on, on average.
         learning_rate: Adam's; falls linearly to 0.
         report_every: Minibatches between reports.
-        initial_policy: A policy file, or a run's folder, whose weights are begun with; null:
-            random ones, of a network as ``network`` says.
+        initial_policy: A policy file, or a run's folder, with the initial weights; null: random
+            weights, for a network of the sizes in ``network``.
         torch_threads, matmul_precision, network: As in ``agents.training.config.RunConfig``.
     """
 
@@ -130,7 +131,7 @@ class ValueConfig(SeededConfig):
             )
 
     def settings(self) -> PlanSettings:
-        """How the plan player plays."""
+        """Return the plan player's settings for this run."""
         settings = load_settings(self.plan)
         effort = dataclasses.replace(
             settings.effort, ahead=1, width=self.width, end_width=self.end_width
@@ -147,9 +148,9 @@ class Games:
 
     Attributes:
         decks: uint8 (n, 104).
-        actions: uint8 (total,), of one game after the other.
-        starts: int64 (n + 1,): game i's are ``actions[starts[i] : starts[i + 1]]``.
-        draws: int64 (n,), how many of them are draws.
+        actions: uint8 (total,), the actions of all games, concatenated.
+        starts: int64 (n + 1,): game i's actions are ``actions[starts[i] : starts[i + 1]]``.
+        draws: int64 (n,), the number of draws in each game.
         scores: int64 (n,), the final scores, 0..1360.
         wins: bool (n,).
     """
@@ -168,7 +169,7 @@ class Games:
         """Return all positions before a draw of games first..last - 1.
 
         Returns:
-            int64 (k, 2): a game, and how many draws were made before the position.
+            int64 (k, 2): the game's index, and the number of draws made before the position.
         """
         draws = self.draws[first:last]
         begins = np.repeat(np.cumsum(draws) - draws, draws)
@@ -185,18 +186,19 @@ def _play_exploring(
     candidates: Candidates,
     played: np.ndarray,
 ) -> int:
-    """Play a game to its end, now and then by way of another of the best positions.
+    """Play a game to its end with exploration.
 
     Args:
         game: STATE (1,); changed in place.
-        picks: float64 (STOCK_CARDS, 2) in [0, 1): before draw k, another position is taken where
-            the first number is below ``explore``; the second says which.
-        searches: The searches of the game; ``ahead``: from how many positions one is chosen.
-        candidates: What is worked on, with room for as many positions as are chosen from.
-        played: uint8, where the actions are written.
+        picks: float64 (STOCK_CARDS, 2), random numbers in [0, 1): before draw k, the game moves to
+            another candidate than the best if the first number is below ``explore``; the second
+            number selects that candidate.
+        searches: The searches of the game; ``ahead`` is the number of candidates.
+        candidates: Scratch space, with room for ``ahead`` candidates.
+        played: uint8, receives the actions.
 
     Returns:
-        How many actions the game has.
+        The number of actions in the game.
     """
     lines, lengths = candidates.lines, candidates.lengths
     total = 0
@@ -228,8 +230,8 @@ def play_games(
 
     Args:
         config: The run.
-        threads: How many play; the games do not depend on it.
-        say: Is told now and then how far it is.
+        threads: Number of threads that play. The games do not depend on it.
+        say: Called with a line about the progress after every 10,000 games or so.
     """
     settings, seed = config.settings(), config.seed
     effort = settings.effort
@@ -254,7 +256,7 @@ def play_games(
 
     chunks = np.split(deals, range(_CHUNK, len(deals), _CHUNK))
     results: list[tuple[np.ndarray, np.ndarray, int, int, bool]] = []
-    pool = ThreadPoolExecutor(threads)  # compiled code holds no lock of Python's
+    pool = ThreadPoolExecutor(threads)  # compiled code releases the GIL
     try:
         for some in pool.map(played, chunks):
             if (len(results) + len(some)) // 10_000 > len(results) // 10_000:
@@ -282,7 +284,10 @@ def _write_positions(
     flags: int,
     rows: np.ndarray,
 ) -> None:
-    """Write what is seen before a draw: of each game, replayed from ``roots``, which change."""
+    """Write the observation of each game before its given draw.
+
+    The games are replayed from ``roots``, which are changed in place.
+    """
     for i in range(roots.size):
         at = starts[i]
         left = draws[i]
@@ -298,9 +303,10 @@ def _write_positions(
 
 
 class ValueLearner:
-    """A network that learns how games end.
+    """Trains a network to predict the outcomes of games.
 
-    Positions are kept as games, and replayed for each minibatch: a hundredth of the memory.
+    Positions are stored as games and replayed for each minibatch, which takes about a hundredth of
+    the memory that stored observations would.
 
     Args:
         config: The run.
@@ -338,7 +344,7 @@ class ValueLearner:
             head.bias.fill_(float(self._targets[self._learnt[:, 0]].mean(dtype=np.float64)))
 
     def learn(self) -> None:
-        """Learn from a minibatch."""
+        """Train on one minibatch."""
         config = self.config
         rate = min(1.0, (self.done + 1) / _WARM_UP) * (1 - self.done / self.minibatches)
         for group in self._optimizer.param_groups:
@@ -355,7 +361,7 @@ class ValueLearner:
         self.done += 1
 
     def report(self) -> dict[str, Any]:
-        """Return how it goes: over the minibatches since the last report, and on other games."""
+        """Return the loss over the minibatches since the last report, and the test error."""
         errors, outcomes = [], []
         with torch.no_grad():
             for first in range(0, len(self._tested), _TESTED):
@@ -387,7 +393,7 @@ class ValueLearner:
         )
 
     def _batch(self, positions: np.ndarray) -> tuple[dict[str, Tensor], Tensor]:
-        """What is seen in positions (k, 2) of the games, and what comes of them, (k,)."""
+        """Return the observations of positions (k, 2) of the games, and their targets (k,)."""
         games, draws = positions[:, 0], positions[:, 1]
         rows = np.zeros((len(positions), self._encoding.size), dtype=np.uint8)
         _write_positions(
@@ -406,18 +412,19 @@ class ValueLearner:
 def learn_values(
     config: ValueConfig, folder: Path, threads: int, say: Callable[[str], object] = print
 ) -> None:
-    """Do a run; write its files to a folder.
+    """Execute a run and write its files to a folder.
 
     Args:
         config: The run.
-        folder: Where; made where it is missing.
-        threads: How many play the games.
-        say: Takes lines for people: those of ``value.jsonl``, and how far the games are.
+        folder: The run's folder; created if missing.
+        threads: Number of threads that play the games.
+        say: Called with progress messages: the lines of ``value.jsonl``, and the number of games
+            played so far.
 
     Raises:
-        RunError: The folder holds something else than the beginnings of this run.
-        InUseError: Another run works in the folder.
-        OSError: It cannot be written to.
+        RunError: The folder contains files other than those of this run's start.
+        InUseError: Another run is using the folder.
+        OSError: The folder cannot be written to.
     """
     started = time.monotonic()
     lines: list[str] = []
