@@ -24,7 +24,7 @@ from qv_env.sb3 import make_sb3_env
 
 
 class LearnerReward(VecEnvWrapper):
-    """What the learner is paid: ``scale * reward - step_cost``; episodes keep the real score."""
+    """Gives the learner ``scale * reward - step_cost``; episode statistics keep the real score."""
 
     def __init__(self, venv: Any, scale: float, step_cost: float) -> None:
         super().__init__(venv)
@@ -43,12 +43,12 @@ class LearnerReward(VecEnvWrapper):
     def advance(
         self, actions: np.ndarray
     ) -> tuple[VecEnvObs, np.ndarray, np.ndarray, dict[int, dict[str, Any]]]:
-        """Step without infos of games that go on; see QuaranteVoleursVecEnv."""
+        """Step without infos for unfinished games; see QuaranteVoleursVecEnv."""
         observation, rewards, dones, finals = self.venv.advance(actions)
         return observation, self._paid(rewards), dones, finals
 
     def action_masks(self) -> np.ndarray:
-        """Return which actions are legal now: bool (num_envs, num_actions)."""
+        """Return the masks of legal actions: bool (num_envs, num_actions)."""
         return self.venv.action_masks()
 
     def _paid(self, rewards: np.ndarray) -> np.ndarray:
@@ -56,14 +56,14 @@ class LearnerReward(VecEnvWrapper):
 
 
 class _Silent(BaseCallback):
-    """A callback that lets a rollout go on."""
+    """A callback that does nothing and never stops a rollout."""
 
     def _on_step(self) -> bool:
         return True
 
 
 class Learner:
-    """MaskablePPO, one rollout and update at a time, with all its state in reach.
+    """MaskablePPO, one rollout and update at a time, with access to its complete state.
 
     Args:
         config: The run.
@@ -73,7 +73,7 @@ class Learner:
         self.config = config
         torch.set_float32_matmul_precision(config.matmul_precision)
         ppo = config.ppo
-        # Deals of different runs are drawn from different streams, also where seeds are neighbours.
+        # Runs with different seeds, even adjacent ones, draw deals from independent streams.
         env_seed = int(np.random.SeedSequence(config.seed).generate_state(1, np.uint64)[0] >> 2)
         env = LearnerReward(
             make_sb3_env(
@@ -113,7 +113,7 @@ class Learner:
 
     def _learning_rate(self, remaining: float) -> float:
         ppo = self.config.ppo
-        remaining = max(remaining, 0.0)  # the last rollout ends past the total
+        remaining = max(remaining, 0.0)  # the last rollout may exceed total_steps
         final = ppo.learning_rate if ppo.final_learning_rate is None else ppo.final_learning_rate
         return final + (ppo.learning_rate - final) * remaining
 
@@ -123,7 +123,7 @@ class Learner:
         return int(self.model.num_timesteps)
 
     def iterate(self) -> dict[str, float]:
-        """Collect one rollout, learn from it, and return what there is to log.
+        """Collect one rollout, learn from it, and return the values to log.
 
         Returns:
             ``train/...`` losses as SB3 names them; ``rollout/...`` means over recent episodes.
@@ -149,7 +149,7 @@ class Learner:
         return logged
 
     def player(self) -> PPOPlayer:
-        """Return a player of the policy as it stands, playing as evaluations do."""
+        """Return a player that uses the current policy, with the settings for evaluations."""
         evaluation = self.config.evaluation
         return PPOPlayer(
             self.model.policy,
@@ -160,7 +160,7 @@ class Learner:
         )
 
     def state(self) -> dict[str, Any]:
-        """Return all that a run needs to go on from here, between two iterations."""
+        """Return everything that is needed to resume the run from here, between two iterations."""
         model = self.model
         return {
             "policy": model.policy.state_dict(),
@@ -178,7 +178,7 @@ class Learner:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state that :meth:`state` returned."""
+        """Restore a state that :meth:`state` returned."""
         model = self.model
         model.policy.load_state_dict(state["policy"])
         model.policy.optimizer.load_state_dict(state["optimizer"])
@@ -195,10 +195,11 @@ class Learner:
 
 
 def _initial_weights(config: RunConfig) -> dict[str, Any]:
-    """Return the weights that a run begins with, from another policy's file.
+    """Return a run's initial weights, from another policy's file.
 
     Raises:
-        RunError: The file cannot be read, or is a policy of another make; the message says which.
+        RunError: The file cannot be read, or its policy differs from the run's in kind, sizes or
+            environment variant; the message gives the difference.
     """
     assert config.initial_policy is not None
     try:

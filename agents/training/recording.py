@@ -1,4 +1,4 @@
-"""Playthroughs of an agent while it learns: its play on the same few deals, again and again."""
+"""Playthroughs of an agent in training: its games on the same few deals at regular intervals."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ def record_deals(
     seed: int = 0,
     max_episode_steps: int = MAX_EPISODE_STEPS,
 ) -> list[Path]:
-    """Let a player play deals, and write a playthrough of each.
+    """Let a player play deals, and write a playthrough of each game.
 
     Files are named by steps and deal, ``000000050000-FT1-N-QAAAAAA.json``, so that a folder's
-    listing is in the order of training, and a run that goes on from a checkpoint replaces its own.
-    Each is the game that ``agents.watch`` gives for the same player, deal, seed and step limit.
+    listing is in the order of training, and a run that resumes from a checkpoint replaces the files
+    that it had written after it. Each file has the same game as ``agents.watch`` gives for this
+    player, deal, seed and step limit.
 
     Args:
-        player: Who plays, as it stands.
+        player: The player, in its current state.
         deals: Deal numbers.
-        folder: Where to; made where it is missing.
-        steps: How many environment steps the player was trained for.
+        folder: Where the files are written; created if missing.
+        steps: Number of environment steps that the player has been trained for.
         seed: Seeds the player's randomness, together with each deal's number.
         max_episode_steps: The step limit; -1 for none.
 

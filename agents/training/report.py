@@ -1,8 +1,8 @@
-"""The report of a training run: what its agent can do, said with intervals, and how to repeat it.
+"""The report of a training run: the agent's results with intervals, and how to reproduce them.
 
-One page, ``report.html``, has all in it (styles and plots too, so that the file can be sent), and
-``report.md`` says the same beside ``scores.png`` and ``learning.png``. Both are made from one list
-of blocks, so that they cannot come to differ.
+``report.html`` is a single self-contained page, styles and plots included. ``report.md`` has the
+same content, with its plots in ``scores.png`` and ``learning.png``. Both are rendered from the same
+list of blocks, so their content cannot diverge.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from qv_env.evaluation.summary import PlayerSummary, compare_scores, deal_values
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a report of a training run tells.
+    """The content of a report of a training run.
 
     Attributes:
         title: The report's title.
         results: The benchmark of the agent and the baselines.
-        agent: The agent's name in it.
-        baselines: Other players in it; the headline compares the agent with the first.
-        curve: Evaluations during training, a dict each: ``steps``, ``mean_score``, and where
-            known ``low``, ``high``, ``seconds``, ``play`` and ``suite``.
+        agent: The agent's name in the results.
+        baselines: Names of other players in the results; the headline compares the agent with the
+            first of them.
+        curve: Evaluations during training, one mapping each: ``steps``, ``mean_score`` and, if
+            known, ``low``, ``high``, ``seconds``, ``play`` and ``suite``.
         config: The run's settings, printed as JSON.
-        playthrough_path: A playthrough file of the agent, as a command would name it.
-        commands: The command lines that repeat it.
-        notes: Remarks, a line each.
+        playthrough_path: A playthrough file of the agent, as it is written in a command line.
+        commands: The command lines that reproduce the results.
+        notes: Remarks, one line each.
     """
 
     title: str
@@ -61,11 +62,11 @@ class Report:
 
 
 def write_report(folder: Path, report: Report) -> Path:
-    """Write ``report.html`` and ``report.md``, with its plots, into a folder.
+    """Write ``report.html`` and ``report.md``, with its plots, to a folder.
 
     Args:
-        folder: Where to; made where it is missing. Reports that it has are replaced.
-        report: What to tell.
+        folder: The folder; created if missing. An existing report is replaced.
+        report: The report's content.
 
     Returns:
         The path of ``report.html``.
@@ -84,22 +85,23 @@ def write_report(folder: Path, report: Report) -> Path:
     return write_page(folder, report.title, _blocks(report, summaries))
 
 
-# -------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------------ the statements
 
 
 def claim(
     difference: PairedDifference, agent: PlayerSummary, baseline: PlayerSummary, deals: str
 ) -> str:
-    """Say whether an agent's mean score is above a baseline's, and how sure that is.
+    """Return a statement of whether an agent's mean score is above a baseline's, with evidence.
 
-    Three cases: the paired difference's interval lies above 0, below 0, or around it. In the last,
-    the deals do not tell the two apart, which is not said to mean that they are equal.
+    There are three cases: the interval of the paired difference lies above 0, lies below 0, or
+    includes 0. In the third case the statement is that these deals do not distinguish the two
+    players, not that the players are equal.
 
     Args:
-        difference: The agent's scores minus the baseline's, deal by deal.
-        agent: The agent's figures.
-        baseline: The baseline's.
-        deals: Which deals those are, for the sentence.
+        difference: The agent's scores minus the baseline's, paired by deal.
+        agent: The agent's summary.
+        baseline: The baseline's summary.
+        deals: A description of the deals, used in the statement.
     """
     mean = difference.difference
     if mean.low > 0:
@@ -126,7 +128,7 @@ def claim(
 
 
 def play_text(settings: Mapping[str, Any]) -> str:
-    """Say which kind of play an agent's settings describe, with all that they say."""
+    """Return a sentence that describes an agent's kind of play and lists all its settings."""
     said = ", ".join(f"{key}={value}" for key, value in settings.items()) or "no settings"
     play = settings.get("play")
     if play not in PLAYS:

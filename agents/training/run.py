@@ -1,9 +1,9 @@
 """A training run and its folder.
 
-The folder holds the run's resolved config, versions, checkpoints, TensorBoard events, evaluations
-on held-out deals and, at the end, the policy and its results. A run that was killed goes on from
-its newest whole checkpoint as if nothing had happened: networks, optimizer, counters, games and
-random streams are all in it.
+The folder contains the run's resolved config, versions, checkpoints, TensorBoard events,
+evaluations on held-out deals and, at the end, the policy and its results. A run that was killed
+resumes from its newest intact checkpoint and gives the same result as an uninterrupted one: the
+checkpoint contains networks, optimizer, counters, games and random states.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from qv_env.evaluation.results import EVALUATIONS
 from qv_env.files import write_json, write_text
 from qv_env.folders import taken
 
-IN_USE = "--resume goes on, --out names another"  # what to do where a run cannot begin
+IN_USE = "--resume goes on, --out names another"  # advice when the folder is not empty
 
 
 class Interrupted(Exception):
-    """A signal stopped the run, after a checkpoint was written."""
+    """A signal stopped the run after a checkpoint had been written."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal.Signals(signal_number).name)
@@ -55,7 +55,7 @@ class Interrupted(Exception):
 
 
 def _say_at_once(line: str) -> None:
-    print(line, flush=True)  # also where the output is a pipe or a file that somebody follows
+    print(line, flush=True)  # a pipe or a file would otherwise be buffered
 
 
 class Run:
@@ -63,16 +63,16 @@ class Run:
 
     Args:
         config: What to train.
-        folder: Where; made if need be.
-        resume: Whether to go on from the folder's newest whole checkpoint.
-        say: Takes lines for people.
+        folder: The run's folder; created if missing.
+        resume: Whether to resume from the folder's newest intact checkpoint.
+        say: Called with progress messages, one line each.
 
     Raises:
-        RunError: The folder holds files and ``resume`` is off, or it holds a run of another
+        RunError: The folder is not empty and ``resume`` is off, or it contains a run with another
             config, or there is nothing to resume, or no checkpoint can be read.
         OSError: A file cannot be read or written.
-        InUseError: Another run works in the folder; this one does until ``train`` ends or
-            ``close`` is called.
+        InUseError: Another run is using the folder. This run keeps the folder locked until
+            ``train`` ends or ``close`` is called.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Run:
             self._hold = stack.pop_all()
 
     def close(self) -> None:
-        """Let go of the folder, as the end of ``train`` does."""
+        """Unlock the folder, as the end of ``train`` does."""
         self._hold.close()
 
     def _begin(self, resume: bool) -> None:
@@ -139,7 +139,7 @@ class Run:
         self._next_evaluation = checkpoint["next_evaluation"]
         self._next_checkpoint = checkpoint["next_checkpoint"]
         self._next_recording = checkpoint["next_recording"]
-        self._curve_sizes = checkpoint.get("curves")  # older ones do not say
+        self._curve_sizes = checkpoint.get("curves")  # absent in older checkpoints
         self._say(f"resumed at {self.learner.steps:,} steps")
 
     def _seconds(self) -> float:
@@ -147,14 +147,14 @@ class Run:
         return self._seconds_before + time.monotonic() - self._started
 
     def train(self, progress: bool = True) -> dict[str, Any]:
-        """Train to the end; return the results, which ``results.json`` holds, too.
+        """Train to the end; return the results, which are also written to ``results.json``.
 
         Args:
-            progress: Whether to show a progress bar, where there is a terminal.
+            progress: Whether to show a progress bar if the output is a terminal.
 
         Raises:
-            Interrupted: SIGINT or SIGTERM came; a checkpoint was written.
-            KeyboardInterrupt: It came twice.
+            Interrupted: SIGINT or SIGTERM was received; a checkpoint was written.
+            KeyboardInterrupt: A second signal was received.
         """
         self._started = time.monotonic()
         self._curves = Curves(self.folder / TENSORBOARD, self._curve_sizes)
@@ -185,15 +185,15 @@ class Run:
                 signal.signal(number, handler)
             self._curves.close()
             self.close()
-        if self._stop is not None:  # it came when there was nothing left to break off
+        if self._stop is not None:  # received after the last iteration
             raise Interrupted(self._stop)
         return results
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        if self._stop is not None:  # a second signal does not wait for the rollout to end
+        if self._stop is not None:  # second signal: stop without finishing the rollout
             raise KeyboardInterrupt
         self._stop = number
-        with contextlib.suppress(RuntimeError):  # the signal came in the midst of a print
+        with contextlib.suppress(RuntimeError):  # the signal interrupted a print
             self._say("stopping at the next checkpoint; again to stop at once")
 
     def _iterate(self, bar: Progress, task: Any) -> None:
@@ -220,7 +220,7 @@ class Run:
             raise Interrupted(self._stop)
 
     def _evaluate(self) -> dict[str, float]:
-        """Play held-out deals, note and say the result; return what there is to log."""
+        """Evaluate on held-out deals, record and print the result; return the values to log."""
         config, steps = self.config, self.learner.steps
         row = evaluate(
             self.learner.player(), config.evaluation, config.seed, config.evaluation_steps
@@ -239,7 +239,7 @@ class Run:
         }
 
     def _record(self) -> None:
-        """Keep the agent's play on the recorded deals."""
+        """Write playthroughs of the agent on the recorded deals."""
         record = self.config.record
         assert record.every is not None
         self._next_recording = _next_multiple(self.learner.steps, record.every)
@@ -257,7 +257,7 @@ class Run:
         write_text(self.folder / EVALUATIONS, lines)
 
     def _finish(self) -> dict[str, Any]:
-        self._write_checkpoint()  # whoever loses patience now loses an evaluation only
+        self._write_checkpoint()  # if interrupted now, only an evaluation is lost
         if not self.evaluations or self.evaluations[-1]["steps"] < self.learner.steps:
             self._curves.add(self._evaluate(), self.learner.steps)
         save_policy(
