@@ -38,7 +38,7 @@ def test_players_by_name():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nobody", "no player 'nobody'; there are random, greedy, plan, ppo"),
+        ("nobody", "no player 'nobody'; there are random, greedy, human, plan, ppo"),
         ("", "no player ''"),
         ("random,play=argmax", "no path and no settings"),
         ("greedy:file", "no path and no settings"),

@@ -115,12 +115,12 @@ def test_a_resumed_run_goes_on_recording(tmp_path):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"every": 0}, "record.every is at least 1, or null"),
-        ({"deals": 0}, "record.deals is at least 1"),
-        ({"deals": []}, "record.deals is at least 1, or names"),
+        ({"every": 0}, r"record\.every is an integer in 1\.\..* or null, not 0"),
+        ({"deals": 0}, r"record\.deals is an integer in 1\.\..* or a list .*, not 0"),
+        ({"deals": []}, r"record\.deals is .* a list of at least 1 entry, not \[\]"),
         ({"deals": ["FT1-N-1"]}, "record.deals: "),
-        ({"deals": [2.5]}, "record.deals: "),
-        ({"deals": "dev-200"}, "record.deals is an integer or a list"),
+        ({"deals": [2.5]}, r"record\.deals\[0\] is an integer .* or text .*, not 2\.5"),
+        ({"deals": "dev-200"}, r"record\.deals is an integer .* or a list .*, not 'dev-200'"),
         ({"when": 3}, "unknown key record.when"),
     ],
 )
