@@ -1,21 +1,22 @@
-"""Search over the moves of a game: what the ``plan`` player and the solver know of positions.
+"""Beam search over the moves of a game, for the ``plan`` player and the solver.
 
-A *stage* is what can be done between two draws. ``search_stage`` goes through it in layers: the
-positions one move further than the last layer's, of which the best ``width`` by value are kept.
-The ``plan`` player searches one stage from the position that it sees (``best_line``,
-``agents.search.planner.find_candidates``); the solver searches all stages of a game in the same way
-(``agents.search.beam``, which is faster).
+A *stage* is the part of a game between two draws. ``search_stage`` searches it layer by layer: each
+layer consists of the positions one move beyond those of the previous layer, of which the best
+``width`` by value are kept. The ``plan`` player searches one stage from the position that it sees
+(``best_line``, ``agents.search.planner.find_candidates``). The solver searches all stages of a game
+by the same method, with a faster implementation (``agents.search.beam``).
 
-Three things hold for both:
+Both share three principles:
 
-* A card is *safe* when it goes on the lower of its suit's two foundations. Both copies of every
-  lower card of the suit are up then, so nothing will ever be put on it, and a game that can be won
-  can be won after it went up. Safe cards go up at once, as a part of the move before.
-* Positions that differ only in the order of columns, or in which of a suit's two foundations is
-  the higher one, are one position. They are recognized by a hash of 64 bits.
+* A card is *safe* when it can go on the lower of its suit's two foundations. Both copies of every
+  lower card of the suit are then on the foundations, so no card will ever need to be placed on it
+  in a column, and a game that can be won can still be won after the card has gone up. Safe cards
+  are moved up at once, as a part of the preceding move.
+* Positions that differ only in the order of the columns, or in which of a suit's two foundations
+  is the higher one, are treated as one position. They are identified by a 64-bit hash.
 * A position's value is a weighted sum of ``agents.search.features.FEATURES``.
 
-The rules are those of ``qv_env.rules``; nothing here repeats them.
+The rules of the game are implemented in ``qv_env.rules`` alone.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ from qv_env.rules import (
 )
 from qv_env.schema import DATACLASS
 
-# ------------------------------------------------------------------------ one hash a position
+# ------------------------------------------------------------------------ hashes of positions
 
 
 @compiled
 def table_key(game: Game) -> np.uint64:
-    """A hash of columns and foundations, the same for those that differ in nothing that matters.
+    """Return a hash of the columns and foundations, equal for equivalent arrangements.
 
     It does not depend on the order of the columns, nor on which of a suit's two foundations is the
     higher one.
@@ -84,10 +85,10 @@ def table_key(game: Game) -> np.uint64:
 
 @compiled
 def position_key(game: Game) -> np.uint64:
-    """A hash that is the same for positions which differ in nothing that matters.
+    """Return a hash of a position, equal for equivalent positions, and never 0.
 
-    It is made of ``table_key``, the waste, and the size of the stock, not its order; score and
-    moves do not count. It is never 0.
+    It combines ``table_key``, the waste and the size of the stock. The order of the stock, the
+    score and the number of moves do not enter.
     """
     key = table_key(game) + STOCK_LEFT[game["stock_size"]]
     waste = np.uint64(0)
@@ -102,7 +103,7 @@ def position_key(game: Game) -> np.uint64:
 
 @inlined
 def _is_safe(game: Game, card_id: int) -> bool:
-    """Whether a card goes on the lower of its suit's two foundations."""
+    """Return whether a card can go on the lower of its suit's two foundations."""
     suit = suit_of(card_id)
     one, other = game["foundations"][suit], game["foundations"][suit + NUM_SUITS]
     return card_id != NO_CARD and rank_of(card_id) == min(one, other)
@@ -110,7 +111,10 @@ def _is_safe(game: Game, card_id: int) -> bool:
 
 @compiled
 def safe_action(game: Game) -> int:
-    """The first action that moves a safe card up, or -1: columns left to right, then the waste."""
+    """Return the first action that moves a safe card up, or -1 if there is none.
+
+    The columns are tried from left to right, then the waste.
+    """
     for c in range(NUM_COLUMNS):
         if _is_safe(game, column_top(game, c)):
             return COLUMN_TO_FOUNDATION + c
@@ -121,38 +125,38 @@ def safe_action(game: Game) -> int:
 
 @compiled
 def play_safe(game: Game) -> None:
-    """Move safe cards up until there are none."""
+    """Move safe cards up until none is left."""
     action = safe_action(game)
     while action >= 0:
         play(game, action)
         action = safe_action(game)
 
 
-# ------------------------------------------------------------------ what a search is given
+# --------------------------------------------------------------------- searches and their memory
 
 
 class Beam(NamedTuple):
-    """How far a stage is searched."""
+    """The limits of a stage's search."""
 
-    width: int  # positions of a layer that are kept
-    depth: int  # layers, at most
+    width: int  # positions kept per layer
+    depth: int  # maximum number of layers
 
 
-NO_BEAM = Beam(0, 0)  # of a search that is not made
+NO_BEAM = Beam(0, 0)  # stands for "no search"
 
 
 class Workspace(NamedTuple):
-    """Where a search of a stage keeps its n positions: the first, then layer after layer."""
+    """Memory for the n positions of a stage's search: the first one, then layer after layer."""
 
     states: np.ndarray  # STATE (n,)
     values: np.ndarray  # float64 (n,)
-    parents: np.ndarray  # int32 (n,): the place of the position before
-    actions: np.ndarray  # uint8 (n,): the move in between, without the safe cards that follow
-    seen: np.ndarray  # uint64, a table of keys: see search_tables.is_new
+    parents: np.ndarray  # int32 (n,): the index of the preceding position
+    actions: np.ndarray  # uint8 (n,): the move from there, without the safe cards that follow
+    seen: np.ndarray  # uint64, a hash table of keys: see agents.search.tables.is_new
 
 
 class Search(NamedTuple):
-    """A search of a stage: how far it goes, what it values positions by, what it works on."""
+    """A search of a stage: its limits, the weights of its values, and its memory."""
 
     beam: Beam
     weights: np.ndarray  # float64 (NUM_FEATURES,)
@@ -163,7 +167,7 @@ def new_search(beam: Beam, weights: np.ndarray) -> Search:
     """Return a search with a workspace of its own.
 
     Args:
-        beam: How far it goes.
+        beam: Its limits.
         weights: float64 (NUM_FEATURES,).
     """
     room = 1 + beam.width * beam.depth + 1
@@ -181,24 +185,26 @@ def new_search(beam: Beam, weights: np.ndarray) -> Search:
 class Searches(NamedTuple):
     """The searches that a game is played with."""
 
-    stage: Search  # of a stage while there is a stock
-    end: Search  # once it is empty
+    stage: Search  # for stages while the stock is not empty
+    end: Search  # for the last stage, with the stock empty
     ahead: int  # how many of a stage's best positions by value are compared; see ``compare_ahead``
-    after: Search  # after the next draw, to compare them; none where its beam is NO_BEAM
+    after: Search  # for the stage after the next draw, to compare them; unused if NO_BEAM
 
 
 def game_searches(
     beam: Beam, end_beam: Beam, weights: np.ndarray, ahead: int = 1, ahead_beam: Beam = NO_BEAM
 ) -> Searches:
-    """Return the searches of a game; those of its stages share all that they work on but ``seen``.
+    """Return the searches of a game.
+
+    ``stage`` and ``end`` share their memory, except for the hash table ``seen``: that of the
+    smaller search is smaller, and therefore cleared faster.
 
     Args:
-        beam: How far a stage is searched while there is a stock. Its table of keys is its own,
-            since a shorter one is cleared faster.
-        end_beam: The same once the stock is empty.
+        beam: Limits of the search while the stock is not empty.
+        end_beam: Limits of the search once the stock is empty.
         weights: float64 (NUM_FEATURES,).
         ahead: How many of a stage's best positions by value are compared.
-        ahead_beam: How far the stage after the next draw is searched to compare them.
+        ahead_beam: Limits of the search after the next draw, by which they are compared.
     """
     stage, end = new_search(beam, weights), new_search(end_beam, weights)
     larger = max(stage, end, key=lambda search: search.workspace.states.size).workspace
@@ -211,21 +217,21 @@ def game_searches(
 
 # ---------------------------------------------------------------------------- one stage's beam
 
-NO_ACTION = NUM_ACTIONS  # how a line's first position was reached
+NO_ACTION = NUM_ACTIONS  # stands for "no move", see ``play_out``
 
 
 class Stage(NamedTuple):
-    """What a search of a stage found; its positions are in its workspace."""
+    """The result of a stage's search; the positions are in the workspace."""
 
-    size: int  # how many positions there are
-    won: int  # the place of a won one, or -1
-    pruned: bool  # whether any were left out: beyond the width, or for want of keys' room
-    reached: int  # how many new positions were seen, those left out included
-    open: int  # the place of the first position from which the search did not go further
+    size: int  # number of positions
+    won: int  # the index of a won position, or -1
+    pruned: bool  # whether any were dropped: beyond the width, or because the hash table was full
+    reached: int  # number of new positions generated, those dropped included
+    open: int  # the index of the first position that was not expanded
 
 
 class _Moves(NamedTuple):
-    """Moves to new positions, of which some become the next layer."""
+    """Moves to new positions, the candidates for the next layer."""
 
     values: np.ndarray  # float64 (n,), of the positions
     parents: np.ndarray  # int32 (n,)
@@ -233,27 +239,28 @@ class _Moves(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """What is overwritten with each position that is looked at."""
+    """Scratch space, overwritten for each position examined."""
 
-    mask: np.ndarray  # uint8 (192,) or (112,): its legal actions
+    mask: np.ndarray  # uint8 (192,) or (112,): the position's legal actions
     legal: np.ndarray  # uint64 (WORK_SIZE,)
     measure: np.ndarray  # int64 (MEASURE_WORK,)
     features: np.ndarray  # float64 (NUM_FEATURES,)
-    child: np.ndarray  # STATE (1,): where a move leads
+    child: np.ndarray  # STATE (1,): the position after a move
 
 
 @compiled
 def search_stage(search: Search, promise: np.ndarray, take_backs: bool) -> Stage:
     """Search the positions that can be reached without a draw, layer by layer.
 
-    The search ends with a won position, with a layer in which nothing is new, after
-    ``search.beam.depth`` layers, or, layer and all, when the table of keys is half full.
+    The search ends at a won position, when a layer leads to no new position, or after
+    ``search.beam.depth`` layers. It also ends when the hash table is half full; the incomplete
+    layer is then discarded.
 
     Args:
-        search: The search. The first position of its workspace, with its safe cards up already, is
-            where it begins; all others are written.
+        search: The search. It starts from the first position of its workspace, whose safe cards
+            are already up; the other positions are overwritten.
         promise: float64 (53,), how soon each card comes from the stock; see ``measure``.
-        take_backs: Whether cards may come back from foundations.
+        take_backs: Whether cards may be taken back from foundations.
     """
     states, values, parents, actions, seen = search.workspace
     width = search.beam.width
@@ -326,20 +333,22 @@ def _find_moves(
 ) -> tuple[_Moves, int, bool]:
     """Find the moves from a layer's positions that lead to new positions.
 
-    It stops at a move that wins, and after the position with which there are too many.
+    The function returns at the first move that wins, or after the position at which the number of
+    moves exceeds ``most``.
 
     Args:
         search: The search.
-        first, end: The layer's places.
+        first, end: The layer's positions are those at indices first..end - 1.
         promise: See ``search_stage``.
-        most: More moves than this are too many.
-        scratch: What is worked on. Where a move wins, ``child`` is the won position.
-        moves: What is overwritten.
+        most: The limit for the number of moves.
+        scratch: Scratch space. If a move wins, ``child`` is the won position.
+        moves: Arrays to be overwritten.
 
     Returns:
-        The moves, in longer arrays where need be; how many there are; whether the last one wins.
+        The moves, in longer arrays if these were too short; the number of moves; whether the last
+        one wins.
     """
-    # Arrays are taken out of tuples once: each time costs an update of a reference count.
+    # Arrays are unpacked from tuples only once: each access updates a reference count.
     states, seen, weights = search.workspace.states, search.workspace.seen, search.weights
     mask, legal_work, measure_work, features, child = scratch
     values, parents, actions = moves
@@ -380,7 +389,7 @@ def _find_moves(
 
 @inlined
 def first_empty(game: Game) -> int:
-    """The first empty column, or -1."""
+    """Return the first empty column, or -1."""
     for c in range(NUM_COLUMNS):
         if game["heights"][c] == 0:
             return c
@@ -389,12 +398,14 @@ def first_empty(game: Game) -> int:
 
 @inlined
 def fills_other(game: Game, action: int, empty: int) -> bool:
-    """Whether a move fills an empty column that is not the first: they are all alike.
+    """Return whether a move is to an empty column other than the first one.
+
+    Empty columns are equivalent, so only moves to the first one need to be searched.
 
     Args:
         game: A record of STATE.
         action: A legal action.
-        empty: Its first empty column, or -1.
+        empty: The game's first empty column, or -1.
     """
     if empty < 0 or MOVE_TABLE[action, 2] != COLUMN:
         return False
@@ -404,7 +415,7 @@ def fills_other(game: Game, action: int, empty: int) -> bool:
 
 @inlined
 def longer(array: np.ndarray, size: int) -> np.ndarray:
-    """Return an array of ``size`` elements that begins with those of another one, (n,)."""
+    """Return a copy of an array (n,), extended to ``size`` elements; the new ones are undefined."""
     copy = np.empty(size, dtype=array.dtype)
     copy[: array.size] = array
     return copy
@@ -412,11 +423,13 @@ def longer(array: np.ndarray, size: int) -> np.ndarray:
 
 @compiled
 def best_places(values: np.ndarray, keep: int) -> np.ndarray:
-    """Return the places of the ``keep`` largest values, of equals the first: int64, ascending.
+    """Return the indices of the ``keep`` largest values: int64, ascending.
+
+    Among equal values, earlier ones take precedence.
 
     Args:
         values: float32 or float64 (n,).
-        keep: How many, at least 1; all of them where there are no more.
+        keep: How many, at least 1. If n is not larger, all indices are returned.
     """
     if values.size <= keep:
         return np.arange(values.size)
@@ -435,7 +448,7 @@ def best_places(values: np.ndarray, keep: int) -> np.ndarray:
 
 @inlined
 def _keep_best(moves: _Moves, count: int, keep: int) -> int:
-    """Leave out all but the ``keep`` best of ``count`` moves; return how many are left."""
+    """Keep only the ``keep`` best of ``count`` moves; return how many there are then."""
     if count <= keep:
         return count
     values, parents, actions = moves
@@ -452,18 +465,18 @@ def _keep_best(moves: _Moves, count: int, keep: int) -> int:
 
 @compiled
 def play_out(game: Game, action: int, line: np.ndarray, length: int, score: bool) -> int:
-    """Play a move and the safe cards that go up after it; note all actions.
+    """Play a move and the safe cards that go up after it; append all actions to a line.
 
     Args:
         game: A record of STATE; changed in place.
-        action: A legal action; NO_ACTION for the safe cards alone.
-        line: uint8, where actions are noted from ``length`` on.
-        length: How many are noted already.
-        score: Whether a waste card that goes up takes the way over a column where one accepts it:
-            the same position with 5 points more.
+        action: A legal action; NO_ACTION to move up safe cards only.
+        line: uint8, receives the actions from index ``length`` on.
+        length: The line's length before the call.
+        score: Whether a waste card that goes up is first moved to a column that accepts it, if
+            there is one: the position is the same, with 5 points more.
 
     Returns:
-        How many actions are noted now.
+        The line's length after the call.
     """
     if action == NO_ACTION:
         action = safe_action(game)
@@ -483,22 +496,22 @@ def play_out(game: Game, action: int, line: np.ndarray, length: int, score: bool
     return length
 
 
-MAX_LINE = 1024  # actions; no line that a search returns is as long
+MAX_LINE = 1024  # actions; all lines that searches return are shorter
 
 
 @compiled
 def play_to(workspace: Workspace, place: int, game: Game, line: np.ndarray, length: int) -> int:
-    """Play from a stage's first position to another one of its positions; note all actions.
+    """Play from a stage's first position to another one; append all actions to a line.
 
     Args:
-        workspace: The positions that a search found.
-        place: The place of the one to go to.
-        game: A record of STATE, the first one; changed in place.
-        line: uint8, where actions are noted from ``length`` on.
-        length: How many are noted already.
+        workspace: The positions of a finished search.
+        place: The index of the target position.
+        game: A record of STATE, the first position; changed in place.
+        line: uint8, receives the actions from index ``length`` on.
+        length: The line's length before the call.
 
     Returns:
-        How many actions are noted now.
+        The line's length after the call.
     """
     moves = 0
     at = place
@@ -515,21 +528,21 @@ def play_to(workspace: Workspace, place: int, game: Game, line: np.ndarray, leng
     return length
 
 
-# Limits of what is searched.
-MOST_POSITIONS = 5_000_000  # of a beam, all layers together: some 2 GB
+# Limits of settings.
+MOST_POSITIONS = 5_000_000  # of a beam, in all layers together: about 2 GB
 Width = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 Depth = Annotated[int, Field(ge=1, le=10_000, strict=True)]
 
 
 def check_beams(numbers: Any, *beams: tuple[str, str]) -> None:
-    """See that beams need no more memory than a machine has.
+    """Check that beams do not need an excessive amount of memory.
 
     Args:
-        numbers: What has them.
+        numbers: An object with the widths and depths as attributes.
         beams: The names of each beam's width and depth.
 
     Raises:
-        ValueError: One has more than ``MOST_POSITIONS`` positions.
+        ValueError: A beam has more than ``MOST_POSITIONS`` positions.
     """
     for width, depth in beams:
         size = getattr(numbers, width) * getattr(numbers, depth)
@@ -539,17 +552,17 @@ def check_beams(numbers: Any, *beams: tuple[str, str]) -> None:
 
 @dataclass(frozen=True, config=DATACLASS)
 class Effort:
-    """How far a player looks.
+    """The search limits of a player.
 
     Attributes:
-        width: Positions of a layer that are kept.
-        depth: Layers between two draws.
-        end_width: The same once the stock is empty.
-        end_depth: Likewise.
-        ahead: How many of the best positions are compared by what they are worth after the next
-            draw; 1: value alone decides.
-        ahead_width: Of the beam after that draw.
-        ahead_depth: Likewise.
+        width: Positions kept per layer while the stock is not empty.
+        depth: Maximum number of layers between two draws.
+        end_width: Positions kept per layer once the stock is empty.
+        end_depth: Maximum number of layers then.
+        ahead: How many of the best positions are compared by their expected value after the next
+            draw; 1: the position with the highest value is chosen without comparison.
+        ahead_width: Positions kept per layer in the search after that draw.
+        ahead_depth: Maximum number of layers of that search.
     """
 
     width: Width = 100
@@ -566,12 +579,12 @@ class Effort:
 
     @property
     def beam(self) -> Beam:
-        """How far a stage is searched while there is a stock."""
+        """The limits of a stage's search while the stock is not empty."""
         return Beam(self.width, self.depth)
 
     @property
     def end_beam(self) -> Beam:
-        """How far it is searched once the stock is empty."""
+        """The limits of the search once the stock is empty."""
         return Beam(self.end_width, self.end_depth)
 
     def searches(self, weights: np.ndarray) -> Searches:
@@ -584,17 +597,17 @@ class Effort:
         return game_searches(self.beam, self.end_beam, weights, self.ahead, after)
 
 
-WON_VALUE = 1e6  # more than any position that is not won is worth
+WON_VALUE = 1e6  # larger than the value of any position that is not won
 
 
 @compiled
 def worth_ahead(root: np.ndarray, search: Search) -> float:
-    """What a position is worth after the next draw: a mean over all cards that it may turn up.
+    """Return a position's expected value after the next draw: a mean over the cards it may draw.
 
-    For each of them, the best value that a small beam finds counts.
+    For each card, the value is the highest that a small beam search finds after the draw.
 
     Args:
-        root: STATE (1,), with a stock, whose order is not read; unchanged.
+        root: STATE (1,), with a non-empty stock, whose order is not read; unchanged.
         search: The search after the draw.
     """
     promise = np.empty(NUM_KINDS + 1)
@@ -619,15 +632,15 @@ def worth_ahead(root: np.ndarray, search: Search) -> float:
 
 @compiled
 def search_from(root: np.ndarray, search: Search, line: np.ndarray) -> tuple[Stage, int]:
-    """Search a stage without any knowledge of the stock's order.
+    """Search a stage without knowledge of the stock's order.
 
     Args:
-        root: STATE (1,); its safe cards go up.
+        root: STATE (1,); changed in place: its safe cards go up.
         search: The search.
-        line: uint8 (MAX_LINE,), where the actions that move them are noted.
+        line: uint8 (MAX_LINE,), receives the actions that move the safe cards.
 
     Returns:
-        What was found, and how many actions are noted.
+        The result of the search, and the number of actions in the line.
     """
     promise = np.empty(NUM_KINDS + 1)
     expected_promise(root[0], promise)
@@ -638,17 +651,17 @@ def search_from(root: np.ndarray, search: Search, line: np.ndarray) -> tuple[Sta
 
 @compiled
 def compare_ahead(searches: Searches, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the best positions of a stage by value, and what they are worth after the next draw.
+    """Find the best positions of a stage by value, and their expected values after the next draw.
 
     Args:
-        searches: The searches of the game, the positions being those of ``searches.stage``. Where
-            there is no search after the draw, or one position only, positions are worth their
-            values.
-        count: How many positions were found.
+        searches: The searches of the game; the positions are those of ``searches.stage``. Without
+            a search after the draw, or with a single position, the positions' own values are
+            returned instead of expected values.
+        count: The number of positions in the workspace.
 
     Returns:
-        The places of the ``searches.ahead`` best, int64 (k,), ascending; what each is worth,
-        float64 (k,).
+        The indices of the ``searches.ahead`` best positions by value, int64 (k,), ascending; their
+        expected values, float64 (k,).
     """
     states, values = searches.stage.workspace.states, searches.stage.workspace.values
     places = best_places(values[:count], searches.ahead)
@@ -662,20 +675,22 @@ def compare_ahead(searches: Searches, count: int) -> tuple[np.ndarray, np.ndarra
 
 @compiled
 def best_line(root: np.ndarray, searches: Searches, line: np.ndarray) -> int:
-    """Find what to do before the next draw, without any knowledge of the stock's order.
+    """Find the line to play before the next draw, without knowledge of the stock's order.
 
-    While there is a stock, the line leads to the best position, or to a won one. The
-    ``searches.ahead`` best by value are compared by what they are worth after the next draw
-    (``worth_ahead``); if that is 1, value alone decides, and of equals the first is taken. Without
-    a stock, the line leads to a won position, or to one with the highest score.
+    If a won position is found, the line leads there. Otherwise, while the stock is not empty, the
+    ``searches.ahead`` best positions by value are compared by their expected values after the next
+    draw (``worth_ahead``), and the line leads to the best of them; if ``searches.ahead`` is 1, it
+    leads to the first position with the highest value. With an empty stock, it leads to the
+    position with the highest score.
 
     Args:
-        root: STATE (1,); the order of its stock is not read. Changed: at the line's end.
+        root: STATE (1,); the order of its stock is not read. Changed in place to the position at
+            the end of the line.
         searches: The searches of the game.
-        line: uint8 (MAX_LINE,), where the actions are written.
+        line: uint8 (MAX_LINE,), receives the actions.
 
     Returns:
-        How many actions the line has.
+        The number of actions in the line.
     """
     has_stock = root[0]["stock_size"] > 0
     search = searches.stage if has_stock else searches.end
@@ -699,7 +714,7 @@ def best_line(root: np.ndarray, searches: Searches, line: np.ndarray) -> int:
 
 @compiled
 def play_game(game: np.ndarray, searches: Searches, line: np.ndarray) -> None:
-    """Play a game to its end as the ``plan`` player does: for tuning, where speed counts.
+    """Play a game to its end as the ``plan`` player does; used by tuning, which needs the speed.
 
     Args:
         game: STATE (1,); changed in place.
