@@ -1,8 +1,8 @@
-"""Planning from one draw to the next: what the ``plan`` player and those that build on it share.
+"""Planning from one draw to the next, shared by the ``plan`` player and the players built on it.
 
-Before each draw, a ``Planner`` finds the best few positions that a seat may go to, the *candidates*
-(``find_candidates``), and asks a *chooser* for one of them. It then plays the actions that lead
-there, and the draw.
+Before each draw, a ``Planner`` finds the best few positions that a seat's game can reach, the
+*candidates* (``find_candidates``), and lets a *chooser* select one of them. It then plays the
+actions that lead there, followed by the draw.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from qv_env.rules import STATE, is_won
 
 
 class Candidates(NamedTuple):
-    """Positions to choose from, best first, with room for n of them."""
+    """Arrays for up to n candidate positions, best first."""
 
     found: np.ndarray  # STATE (n,), the positions
-    worth: np.ndarray  # float64 (n,), what the plan player thinks of them; 0 for a won one
+    worth: np.ndarray  # float64 (n,), their values for the plan player; 0 for a won position
     lines: np.ndarray  # uint8 (n, MAX_LINE), the actions that lead there
-    lengths: np.ndarray  # int64 (n,), how many
+    lengths: np.ndarray  # int64 (n,), the number of these actions
 
 
 def new_candidates(room: int) -> Candidates:
-    """Return room for so many candidates, at least 1."""
+    """Return arrays with room for ``room`` candidates, at least 1."""
     return Candidates(
         found=np.zeros(room, dtype=STATE),
         worth=np.zeros(room),
@@ -42,18 +42,19 @@ def new_candidates(room: int) -> Candidates:
 
 @compiled
 def find_candidates(root: np.ndarray, searches: Searches, candidates: Candidates) -> int:
-    """Find the positions to choose from before the next draw, the plan player's choice first.
+    """Find the candidate positions before the next draw, the plan player's choice first.
 
-    They are the best by what they are worth after the next draw (``compare_ahead``) among the
-    ``searches.ahead`` best by value. Where a won position is found, it is the only one.
+    Of the ``searches.ahead`` best positions by value, they are those with the highest expected
+    values after the next draw (``compare_ahead``). If a won position is found, it is the only
+    candidate.
 
     Args:
-        root: STATE (1,), with a stock, whose order is not read; unchanged.
+        root: STATE (1,), with a non-empty stock, whose order is not read; unchanged.
         searches: The searches of the game.
-        candidates: What is written.
+        candidates: Receives the candidates.
 
     Returns:
-        How many candidates there are, at least 1.
+        The number of candidates, at least 1.
     """
     found, worth, lines, lengths = candidates
     workspace = searches.stage.workspace
@@ -78,34 +79,33 @@ def find_candidates(root: np.ndarray, searches: Searches, candidates: Candidates
 
 
 class Choice(NamedTuple):
-    """What a seat chooses from before a draw."""
+    """A seat's choice between candidates before a draw."""
 
-    root: np.ndarray  # STATE (1,), where its game stands; the cards of the stock are not known
-    positions: np.ndarray  # STATE (n,), n >= 1, where it may go, the plan player's choice first
-    worth: np.ndarray  # float64 (n,), what the plan player thinks of them
+    root: np.ndarray  # STATE (1,), the current position; the cards of the stock are not known
+    positions: np.ndarray  # STATE (n,), n >= 1, the candidates, the plan player's choice first
+    worth: np.ndarray  # float64 (n,), their values for the plan player
     lines: list[list[int]]  # the actions that lead to each
-    rng: np.random.Generator  # of the seat's game
+    rng: np.random.Generator  # the random generator of the seat's game
 
 
-# Given the choices of some seats, returns the place of the position that each goes to.
+# Takes the choices of several seats; returns the index of the chosen candidate for each.
 Chooser: TypeAlias = Callable[[Sequence[Choice]], Sequence[int]]
 
 
 def plan_choice(choices: Sequence[Choice]) -> list[int]:
-    """Choose as the plan player does: the first position, everywhere."""
+    """Choose as the plan player does: always the first candidate."""
     return [0] * len(choices)
 
 
 class Planner:
     """Plans the games of many seats, each from one draw to the next.
 
-    With the stock empty, a seat goes where ``best_line`` leads.
+    Once the stock is empty, a seat plays the line that ``best_line`` returns.
 
     Args:
         searches: The searches that the games are played with.
-        choose: Chooses where to go before a draw; is asked for all seats at once that have nothing
-            planned.
-        candidates: How many positions it chooses from, at most.
+        choose: Selects a candidate before each draw; called once for all seats that need a plan.
+        candidates: Maximum number of candidates.
     """
 
     def __init__(
@@ -117,23 +117,23 @@ class Planner:
         self._line = np.zeros(MAX_LINE, dtype=np.uint8)
 
     def prepare(self, num_seats: int) -> None:
-        """Get ready for games at seats 0..num_seats - 1."""
-        self._planned: list[list[int]] = [[] for _ in range(num_seats)]  # the next action last
+        """Prepare for games at seats 0..num_seats - 1."""
+        self._planned: list[list[int]] = [[] for _ in range(num_seats)]  # in reverse order
         self._ended = np.zeros(num_seats, dtype=np.bool_)  # whether the last line is planned
         self._generators: list[np.random.Generator | None] = [None] * num_seats
 
     def start(self, seat: int, rng: np.random.Generator) -> None:
-        """Begin a new game at a seat, whose randomness comes from ``rng``."""
+        """Begin a new game at a seat; ``rng`` is the game's random generator."""
         self._planned[seat] = []
         self._ended[seat] = False
         self._generators[seat] = rng
 
     def act(self, seats: np.ndarray, observation: Any, mask: np.ndarray) -> np.ndarray:
-        """Return the next action of each seat, planned where nothing is.
+        """Return the next action of each seat; plan for seats that have no planned action left.
 
         Args:
-            seats: int (k,), the seats whose turn it is.
-            observation: What they see: ``cards`` with ``memory``, k games.
+            seats: int (k,), the seats that are to act.
+            observation: The observations of their k games: ``cards`` with ``memory``.
             mask: int8 (k, num_actions), their legal actions.
 
         Returns:
@@ -147,7 +147,8 @@ class Planner:
         if idle:
             states = visible_states({key: array[idle] for key, array in observation.items()})
             self._plan(seats[idle].tolist(), states)
-        # Where nothing is left to plan, the smallest id: take-backs, which cost points, are last.
+        # After the last line, the legal action with the smallest id is played: take-backs, which
+        # cost points, have the largest ids.
         actions = np.argmax(mask, axis=1)
         for k, seat in enumerate(seats.tolist()):
             if self._planned[seat]:
@@ -155,7 +156,7 @@ class Planner:
         return actions
 
     def _plan(self, seats: Sequence[int], states: np.ndarray) -> None:
-        """Plan what seats do up to their next draws, from STATE (k,)."""
+        """Plan the actions of seats up to and including their next draws, from STATE (k,)."""
         choosing: list[int] = []
         choices: list[Choice] = []
         for k, (seat, stock_size) in enumerate(zip(seats, states["stock_size"], strict=True)):

@@ -1,13 +1,13 @@
-"""Play-outs over sampled stocks: what the ``sample`` player compares positions by.
+"""Playouts over sampled stocks, by which the ``sample`` player compares positions.
 
-Between two draws, the player may go to any of the positions that ``planner.find_candidates`` finds,
-the ``plan`` player's choice first. Each is played to the end on the same sampled stocks, by the
-``plan`` player with a small beam (``play_stocks``). That policy sees of a stock what it has drawn
-and no more, so an outcome is one that a player could have had, not one of clairvoyance; and all
-positions meet the same stocks, so that the luck in them cancels out of their differences.
+The candidates before a draw are the positions that ``planner.find_candidates`` finds, the ``plan``
+player's choice first. Each is played to the end on the same sampled stocks, by the ``plan`` player
+with a small beam (``play_stocks``). That player knows only the cards that it has drawn, so its
+scores can be reached without knowledge of the stock. All candidates are played on the same stocks,
+so that much of the random variation cancels in their differences.
 
-What is left of the luck decides nothing by itself: a difference is a mean over few games, and
-``posterior`` weighs it against what the ``plan`` player thinks of the two positions.
+The remaining variation is large, since a difference is a mean over few games; ``posterior``
+therefore combines it with the ``plan`` player's values of the two positions.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from qv_env.schema import DATACLASS
 
 @dataclass(frozen=True, config=DATACLASS)
 class Rollouts:
-    """How much is played out, and what is made of it.
+    """The number of playouts, their searches, and the parameters of their comparison.
 
     Attributes:
-        candidates: How many positions are compared, at most.
-        games: How many games are played out for a choice, at most about.
-        width: Of the beam that plays out.
-        depth: Likewise.
-        end_width: The same once the stock is empty.
-        end_depth: Likewise.
-        bonus: What a won game counts beside its score, in points.
-        slope: How many points the difference between two candidates is expected to be for each
-            unit of the difference between what the plan player values them at.
-        spread: The standard deviation of what is left, in points.
+        candidates: Maximum number of positions that are compared.
+        games: Approximate maximum number of playouts for a choice.
+        width: Positions kept per layer in the playouts' searches.
+        depth: Maximum number of layers between two draws.
+        end_width: Positions kept per layer once the stock is empty.
+        end_depth: Maximum number of layers then.
+        bonus: Points added to the score of a won game.
+        slope: Expected difference between the outcomes of two candidates, in points, per unit of
+            the difference between the plan player's values of them.
+        spread: Standard deviation of the difference around that expectation, in points.
     """
 
     candidates: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 8
@@ -70,10 +70,10 @@ class Rollouts:
         check_beams(self, ("width", "depth"), ("end_width", "end_depth"))
 
     def searches(self, weights: np.ndarray) -> Searches:
-        """Return the searches of a game that is played out.
+        """Return the searches of a playout.
 
         Args:
-            weights: float64 (NUM_FEATURES,), what positions are valued by.
+            weights: float64 (NUM_FEATURES,), the weights of the positions' values.
         """
         beam, end_beam = Beam(self.width, self.depth), Beam(self.end_width, self.end_depth)
         return game_searches(beam, end_beam, weights)
@@ -83,15 +83,16 @@ class Rollouts:
 
 
 def sample_stocks(root: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return orders that the stock may have: the unseen cards, shuffled.
+    """Return possible orders of the stock: random permutations of the unseen cards.
 
-    Each order is as likely as any other; together they are spread evenly: of as many successive
-    rows as there are unseen cards, each begins with another one.
+    Each row is uniformly distributed over all orders, but the first draws of the rows are
+    stratified: among as many successive rows as there are unseen cards, each of these cards is
+    drawn first exactly once.
 
     Args:
-        root: A record of STATE; the order of its stock is not looked at.
-        count: How many.
-        rng: Where they are drawn from.
+        root: A record of STATE; the order of its stock is not read.
+        count: Number of orders.
+        rng: The random generator.
 
     Returns:
         uint8 (count, stock size), card ids, the next card drawn last.
@@ -99,13 +100,13 @@ def sample_stocks(root: np.ndarray, count: int, rng: np.random.Generator) -> np.
     unseen = np.empty(NUM_KINDS, dtype=np.uint8)
     count_unseen(root, unseen)
     cards = rng.permutation(np.repeat(np.arange(1, NUM_KINDS + 1, dtype=np.uint8), unseen))
-    # Row k is the same order from its k-th card on, the others shuffled.
+    # Row k begins with the k-th card of one common permutation; its other cards are shuffled.
     rows = cards[(np.arange(count)[:, None] + np.arange(cards.size)) % cards.size]
     rows[:, 1:] = rng.permuted(rows[:, 1:], axis=1)
     return np.ascontiguousarray(rows[:, ::-1])
 
 
-# ------------------------------------------------------------------------------------- play-outs
+# -------------------------------------------------------------------------------------- playouts
 
 
 @compiled
@@ -117,26 +118,26 @@ def play_stocks(
     bonus: float,
     outcomes: np.ndarray,
 ) -> int:
-    """Play candidates to the end on stocks, each on each.
+    """Play every given candidate to the end on every given stock.
 
-    Two games on one stock that meet in a position go on alike, so the later one is not played on:
-    it gets what the earlier one got from there.
+    If two games on the same stock reach the same position, they continue identically. The later
+    game then stops, and its outcome is computed from that of the earlier game.
 
     Args:
-        found: STATE (n,), positions with a stock before a draw.
-        left: int64 (k,), the places of those that are played.
+        found: STATE (n,), the candidates, each before a draw.
+        left: int64 (k,), the indices of the candidates to play.
         stocks: uint8 (m, stock size), orders of the stock, the next card last.
-        searches: The searches that they are played with.
-        bonus: What a won game counts beside its score.
-        outcomes: float64 (k, m), where scores and bonus are written.
+        searches: The searches of the playouts.
+        bonus: Points added to the score of a won game.
+        outcomes: float64 (k, m), receives the scores, with bonuses.
 
     Returns:
-        How many draws were made.
+        The number of draws made.
     """
     game = np.zeros(1, dtype=STATE)
     line = np.empty(MAX_LINE, dtype=np.uint8)
     size = stocks.shape[1]
-    # By cards left in the stock and candidate: where its game was, and the score that it had.
+    # By number of cards left in the stock and by candidate: key of the position, and score there.
     keys = np.zeros((size + 1, left.size), dtype=np.uint64)
     scores = np.zeros((size + 1, left.size))
     draws = 0
@@ -173,18 +174,19 @@ def play_stocks(
 
 # ------------------------------------------------------------------------------------ comparison
 
-_KNOWN = 4.0  # how many games' worth of knowledge there is of a difference's variance before any,
-_VARIANCE = 50.0**2  # and what it says, in points squared
-_APART = 2.0  # standard deviations by which a candidate is behind when it is left out early
+_KNOWN = 4.0  # the weight of the prior variance of a difference, as a number of games
+_VARIANCE = 50.0**2  # the prior variance of a difference in one game, in points squared
+_APART = 2.0  # a candidate is dropped when it is this many standard deviations behind the best
 
 
 def posterior(
     differences: np.ndarray, worth: np.ndarray, slope: float, spread: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what is to be thought of differences to the first candidate: means and deviations.
+    """Return the posterior means and standard deviations of the differences to the first candidate.
 
-    Before any game, the difference is normal around ``slope`` times the difference of worth, with
-    the deviation ``spread``. The mean over the games is normal around the difference.
+    The prior of a candidate's expected difference is normal, with the mean ``slope`` times the
+    difference of worth and the standard deviation ``spread``. The mean difference over the games
+    is normal around the expected difference.
 
     Args:
         differences: float64 (k, n), outcomes minus those of the first candidate on the same stock,
@@ -193,7 +195,7 @@ def posterior(
         slope, spread: See ``Rollouts``.
 
     Returns:
-        float64 (k,) and (k,), in points.
+        Means, float64 (k,), and standard deviations, float64 (k,), in points.
     """
     games = differences.shape[1]
     means = differences.mean(axis=1)
@@ -208,16 +210,16 @@ def choose(
     rollouts: Rollouts,
     played: Callable[[np.ndarray, int], np.ndarray],
 ) -> int:
-    """Find the best candidate by successive halving, and return its place.
+    """Find the best candidate by successive halving, and return its index.
 
-    In each round, the candidates that are left meet new stocks; the better half by ``posterior``
-    stays, and always the first, to which the others are compared.
+    In each round, the remaining candidates are played on new stocks, and the better half by
+    ``posterior`` is kept. The first candidate, to which the others are compared, always remains.
 
     Args:
-        worth: float64 (n,), what the plan player thinks of the candidates, best first.
-        rollouts: How much is played.
-        played: Called with the places of candidates, int64 (k,), and the number of stocks m: gives
-            outcomes on the next m stocks, float64 (k, m).
+        worth: float64 (n,), the plan player's values of the candidates, best first.
+        rollouts: The number of playouts and the parameters of the comparison.
+        played: Called with the indices of candidates, int64 (k,), and the number of stocks m;
+            returns their outcomes on m new stocks, float64 (k, m).
     """
     left = np.arange(worth.size)
     best = 0
@@ -229,7 +231,7 @@ def choose(
         outcomes = np.concatenate([outcomes, played(left, count)], axis=1)
         differences = outcomes - outcomes[0]
         if not differences.any():
-            break  # it makes no difference
+            break  # all candidates have equal outcomes
         means, deviations = posterior(differences, behind[left], rollouts.slope, rollouts.spread)
         means[0] = deviations[0] = 0.0
         best = int(left[means.argmax()])
@@ -243,11 +245,11 @@ def choose(
 
 
 class RolloutChooser:
-    """Chooses where to go by play-outs on sampled stocks; see ``agents.search.planner``.
+    """A chooser that compares candidates by playouts; see ``agents.search.planner``.
 
     Args:
-        rollouts: How much is played out.
-        weights: float64 (NUM_FEATURES,), what positions in play-outs are valued by.
+        rollouts: The number of playouts, their searches, and the parameters of the comparison.
+        weights: float64 (NUM_FEATURES,), the weights of the positions' values in playouts.
     """
 
     def __init__(self, rollouts: Rollouts, weights: np.ndarray) -> None:
@@ -255,7 +257,7 @@ class RolloutChooser:
         self._searches = rollouts.searches(weights)
 
     def __call__(self, choices: Sequence[Choice]) -> list[int]:
-        """Return the place of the best position of each choice."""
+        """Return the index of the best candidate of each choice."""
         return [self._best(choice) for choice in choices]
 
     def _best(self, choice: Choice) -> int:
