@@ -1,12 +1,12 @@
-"""Searches through whole games whose stock is known, made fast by following changes only.
+"""Searches through whole games whose stock is known, made fast by incremental updates.
 
-A *node* is a game and what is known about it: a hash and the set of cards of each pile, and the
-counts that most of ``features.FEATURES`` are made of. A move changes two piles, so a child's
-key and value follow from its parent's with a few operations. They are those of ``stage``
-(``position_key``, and the weighted sum of what ``measure`` writes, but for rounding); tests compare
-them. ``qv_env.rules`` says what is legal and what a move does.
+A *node* is a game with derived data: a hash and the set of cards of each pile, and the counts from
+which most of ``features.FEATURES`` are computed. A move changes two piles, so a child's key and
+value can be computed from its parent's data in a few operations. They are equal to those of
+``stage`` (``position_key``; the weighted sum of the features that ``measure`` writes, except for
+rounding); tests compare them. Legality and the effect of moves are left to ``qv_env.rules``.
 
-``expand`` makes a beam's next layer; ``exhaust`` visits everything that can be reached.
+``expand`` makes a beam's next layer; ``exhaust`` visits all reachable positions.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from qv_env.rules import (
 )
 
 # A waste card's *place* is its number in the order of drawing, so that the waste is a set of
-# places, and the cards above one are the places behind it.
+# places, and the cards above a card have higher places.
 NODE = np.dtype(
     [
         ("game", STATE),
@@ -69,13 +69,13 @@ NODE = np.dtype(
         ("key", "<u8"),
         ("hashes", "<u8", (NUM_COLUMNS,)),  # of each column
         ("once", "<u8", (NUM_COLUMNS,)),  # the cards in each column: bit i is card id i
-        ("twice", "<u8", (NUM_COLUMNS,)),  # those of which it has both copies
+        ("twice", "<u8", (NUM_COLUMNS,)),  # those of which the column has both copies
         ("waste_hash", "<u8"),
         ("waste_once", "<u8"),
         ("waste_twice", "<u8"),
         ("waste_places", "<u8"),  # bit i is place i
         ("links_in", "u1", (NUM_COLUMNS,)),  # "links" of each column
-        ("links", "<i4"),  # these and the others: see FEATURES
+        ("links", "<i4"),  # this field and those below: see FEATURES
         ("over", "<i4"),
         ("over_near", "<i4"),
         ("kings", "<i4"),
@@ -93,10 +93,10 @@ _NO_PLACE = STOCK_CARDS
 
 
 class DrawingOrder(NamedTuple):
-    """Where the cards come in the order of drawing; those of the waste count as drawn."""
+    """The places of the cards in the order of drawing; those of the waste come first."""
 
-    # uint8 (2, 53), by card id: the earlier copy's place in row 0, the later one's in row 1; 64 for
-    # none.
+    # uint8 (2, 53), by card id: the earlier copy's place in row 0, the later copy's in row 1; 64 if
+    # there is no such copy.
     places: np.ndarray
     size: int  # cards in waste and stock
 
@@ -116,12 +116,12 @@ def drawing_order(root: np.ndarray) -> DrawingOrder:
     return DrawingOrder(places, waste.size + stock.size)
 
 
-# ------------------------------------------------------------------------- following the moves
+# ------------------------------------------------------------------------ incremental updates
 
 
 @inlined
 def _near(game: Game) -> np.uint64:
-    """The cards that are near, and lower ones, as bits."""
+    """Return the cards that are near, and those below them, as bits."""
     near = NO_CARDS
     for s in range(NUM_SUITS):
         near |= NEAR_OR_UP[s, min(game["foundations"][s], game["foundations"][s + NUM_SUITS])]
@@ -130,7 +130,7 @@ def _near(game: Game) -> np.uint64:
 
 @inlined
 def _low_high(game: Game, s: int) -> tuple[int, int]:
-    """The heights of a suit's lower and higher foundation."""
+    """Return the heights of a suit's lower and higher foundation."""
     one, other = int(game["foundations"][s]), int(game["foundations"][s + NUM_SUITS])
     return min(one, other), max(one, other)
 
@@ -143,7 +143,7 @@ def _foundations_key(game: Game, s: int) -> np.uint64:
 
 @inlined
 def _leave_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
-    """Bring a node up to date before a column's top card leaves it."""
+    """Update a node before the top card of a column is removed."""
     row = int(node["game"]["heights"][c]) - 1
     card = CARD[card_id]
     old = node["hashes"][c]
@@ -166,7 +166,7 @@ def _leave_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
 
 @inlined
 def _enter_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
-    """Bring a node up to date before a card goes on a column."""
+    """Update a node before a card is placed on a column."""
     row = int(node["game"]["heights"][c])
     card = CARD[card_id]
     old = node["hashes"][c]
@@ -189,7 +189,7 @@ def _enter_column(node: Node, c: int, card_id: int, near: np.uint64) -> None:
 
 @inlined
 def _leave_waste(node: Node, card_id: int, near: np.uint64, places: np.ndarray) -> None:
-    """Bring a node up to date before the waste's top card leaves it."""
+    """Update a node before the top card of the waste is removed."""
     size = int(node["game"]["waste_size"])
     card = CARD[card_id]
     old = node["waste_hash"]
@@ -210,7 +210,7 @@ def _leave_waste(node: Node, card_id: int, near: np.uint64, places: np.ndarray) 
 
 @inlined
 def _enter_waste(node: Node, card_id: int, near: np.uint64, place: int) -> None:
-    """Bring a node up to date before a card goes on the waste."""
+    """Update a node before a card is placed on the waste."""
     size = int(node["game"]["waste_size"])
     card = CARD[card_id]
     old = node["waste_hash"]
@@ -231,7 +231,7 @@ def _enter_waste(node: Node, card_id: int, near: np.uint64, place: int) -> None:
 
 @inlined
 def _place_in_waste(node: Node, card_id: int, places: np.ndarray) -> int:
-    """The place of the higher copy of a card that is in the waste."""
+    """Return the place of a waste card; of two copies in the waste, that of the upper one."""
     place = places[1, card_id]
     if place == _NO_PLACE or (node["waste_places"] >> np.uint64(place)) & _BIT == NO_CARDS:
         place = places[0, card_id]
@@ -240,7 +240,7 @@ def _place_in_waste(node: Node, card_id: int, places: np.ndarray) -> int:
 
 @inlined
 def _follow(node: Node, action: int, near: np.uint64, places: np.ndarray, drawable: int) -> None:
-    """Make a legal move and bring the node up to date, but for a change of what is near."""
+    """Make a legal move and update the node, except for changes in which cards are near."""
     source, s = MOVE_TABLE[action, 0], int(MOVE_TABLE[action, 1])
     target, t = MOVE_TABLE[action, 2], int(MOVE_TABLE[action, 3])
     game = node["game"]
@@ -271,7 +271,7 @@ def _follow(node: Node, action: int, near: np.uint64, places: np.ndarray, drawab
 
 @compiled
 def _count_near(node: Node) -> None:
-    """Count anew what depends on which cards are near."""
+    """Recompute the counts that depend on which cards are near."""
     game = node["game"]
     near = _near(game)
     over_near = 0
@@ -298,7 +298,7 @@ def _count_near(node: Node) -> None:
 def _make(
     child: np.ndarray, parent: np.ndarray, action: int, places: np.ndarray, drawable: int
 ) -> bool:
-    """Write the node that a move and the safe cards after it lead to; did any of those go up?"""
+    """Write the node after a move and the safe cards that follow; return whether any followed."""
     child[0] = parent[0]
     node = child[0]
     near = _near(node["game"])
@@ -315,7 +315,7 @@ def _make(
 
 @inlined
 def _key_after(node: Node, action: int) -> np.uint64:
-    """The key after a legal move, safe cards left where they are."""
+    """Return the key after a legal move, before any safe cards go up."""
     source, s = MOVE_TABLE[action, 0], int(MOVE_TABLE[action, 1])
     target, t = MOVE_TABLE[action, 2], int(MOVE_TABLE[action, 3])
     game = node["game"]
@@ -362,7 +362,7 @@ def begin(nodes: np.ndarray, root: np.ndarray) -> None:
     """Write the node of a game.
 
     Args:
-        nodes: NODE (n,), whose first is written.
+        nodes: NODE (n,); the first one is written.
         root: STATE (1,), the order of its stock known, safe cards up already.
     """
     node = nodes[0]
@@ -398,14 +398,15 @@ def begin(nodes: np.ndarray, root: np.ndarray) -> None:
 def node_value(
     node: Node, weights: np.ndarray, promise: np.ndarray, places: np.ndarray, depths: np.ndarray
 ) -> float:
-    """What a node is worth: the weighted sum of its ``FEATURES``.
+    """Return a node's value: the weighted sum of its ``FEATURES``.
 
     Args:
         node: A record of NODE.
         weights: float32 (NUM_FEATURES,).
         promise: float32 (65, 53), by cards left in the stock; see ``features.measure``.
         places: See ``DrawingOrder``.
-        depths: uint8 (53,), of any content: how many cards lie above needed ones in columns.
+        depths: uint8 (53,), scratch space: by card id, how many cards lie above a needed card in a
+            column.
     """
     game = node["game"]
     even = 0
@@ -490,12 +491,15 @@ def node_value(
 
 # ----------------------------------------------------------------------------------- the beam
 
-_BUCKET = 8  # keys that are looked through for one: a cache line
+_BUCKET = 8  # keys per bucket: one cache line
 
 
 @inlined
 def _is_fresh(key: np.uint64, seen: np.ndarray) -> bool:
-    """Note a key; was it not there? Of the eight that share its bucket, the oldest is forgotten."""
+    """Add a key to the table; return whether it was not there before.
+
+    If its bucket is full, the key replaces the oldest one there.
+    """
     at = (key & np.uint64(seen.size // _BUCKET - 1)) * np.uint64(_BUCKET)
     for k in range(_BUCKET):
         if seen[at + np.uint64(k)] == key:
@@ -507,15 +511,15 @@ def _is_fresh(key: np.uint64, seen: np.ndarray) -> bool:
 
 
 class Layer(NamedTuple):
-    """Positions of a beam that are as many moves from its beginning, in an order of their own."""
+    """Positions of a beam that are equally many moves from the root."""
 
     nodes: np.ndarray  # NODE (width,)
-    parents: np.ndarray  # int32 (width,): for each, its parent's place in the layer before
-    actions: np.ndarray  # uint8 (width,): the move in between, without the safe cards that follow
+    parents: np.ndarray  # int32 (width,): the parent's index in the preceding layer
+    actions: np.ndarray  # uint8 (width,): the move from there, without the safe cards that follow
 
 
 def new_layer(width: int) -> Layer:
-    """Return a layer with room for so many positions."""
+    """Return a layer with room for ``width`` positions."""
     return Layer(
         np.zeros(width, dtype=NODE),
         np.zeros(width, dtype=np.int32),
@@ -533,21 +537,22 @@ def expand(
     order: DrawingOrder,
     take_backs: bool,
 ) -> tuple[int, bool, int, int]:
-    """Make the next layer of a beam: the best of the positions one move further.
+    """Make the next layer of a beam: the best of the positions one move beyond a layer.
 
     Args:
         nodes: NODE (count,), the positions of the layer.
         following: The next layer, which is written.
-        seen: uint64, a power of two long, at least 8: keys of positions, the latest of those that
-            were seen. Zeros at first.
+        seen: uint64, a power of two long, at least 8: a table of the keys of recently seen
+            positions. Zeros at first.
         weights: float32 (NUM_FEATURES,).
-        promise: float32 (65, 53), by cards left in the stock.
+        promise: float32 (65, 53), by number of cards left in the stock and card id.
         order: The game's order of drawing.
-        take_backs: Whether cards may come back from foundations.
+        take_backs: Whether cards may be taken back from foundations.
 
     Returns:
-        How many positions the next layer has; whether its only one is won; how many new positions
-        were seen; the most cards up of any.
+        The number of positions in the next layer; whether a won position was found, which is then
+        the only one in it; the number of new positions seen; the largest number of cards on the
+        foundations in any of them.
     """
     places, drawable = order
     next_nodes, parents, actions = following
@@ -606,21 +611,21 @@ def expand(
     return end, False, reached, most_up
 
 
-# ---------------------------------------------------------------------------------- everything
+# --------------------------------------------------------------------------- exhaustive search
 
 EXHAUSTED, FOUND, NOT_DONE = range(3)
 
 
 class Path(NamedTuple):
-    """The line of positions that ``exhaust`` is looking at, with room for n of them."""
+    """The stack of ``exhaust``: the line of up to n positions to the current one."""
 
-    nodes: np.ndarray  # NODE (n,), safe cards up; at first only the first is written
-    masks: np.ndarray  # uint8 (n, 192), what is legal in them; zeros at first
-    next_actions: np.ndarray  # int16 (n,), how far each has got with its actions; zeros at first
+    nodes: np.ndarray  # NODE (n,), safe cards up; initially only the first is written
+    masks: np.ndarray  # uint8 (n, 192), the legal actions; initially zeros
+    next_actions: np.ndarray  # int16 (n,), the last action tried, 192 for 0; initially zeros
 
 
 def new_path(room: int) -> Path:
-    """Return a path with room for so many positions."""
+    """Return a path with room for ``room`` positions."""
     return Path(
         np.zeros(room, dtype=NODE),
         np.zeros((room, NUM_ACTIONS), dtype=np.uint8),
@@ -632,24 +637,25 @@ def new_path(room: int) -> Path:
 def exhaust(
     path: Path, depth: int, seen: np.ndarray, most: int, order: DrawingOrder
 ) -> tuple[int, int, int]:
-    """Visit everything that can be reached from a position, depth first.
+    """Visit all positions that can be reached from a position, depth first.
 
-    All that the rules allow is tried, take-backs and draws included; safe cards go up at once, and
-    of empty columns only the first is filled, which loses no way to win. It goes on where the last
-    call stopped.
+    All legal moves are tried, take-backs and draws included, with two exceptions that lose no
+    winning line: safe cards go up at once, and of several empty columns only the first is filled.
+    A call continues where the previous one stopped.
 
     Args:
-        path: The line to the position that is looked at. Actions are tried in the order of their
-            ids, the draw last.
-        depth: The place of the path's last position; 0 at first.
-        seen: uint64, a power of two long, the keys of positions that were seen; zeros at first.
-        most: How many new positions to see at most.
+        path: The line to the current position. Actions are tried in the order of their ids, the
+            draw last.
+        depth: The index of the path's last position; initially 0.
+        seen: uint64, a power of two long, a hash table of the positions visited; initially zeros.
+        most: Maximum number of new positions to visit.
         order: The game's order of drawing.
 
     Returns:
-        EXHAUSTED: nothing can be reached that was not seen, and none was won. FOUND: the path's
-        last position is won. NOT_DONE: ``most`` were seen, or the path is full. Then the place of
-        the path's last position (-1 where exhausted), and how many new positions were seen.
+        A status, the index of the path's last position (-1 if exhausted), and the number of new
+        positions visited. The status is EXHAUSTED if all reachable positions have been visited and
+        none is won, FOUND if the path's last position is won, NOT_DONE if ``most`` positions were
+        visited or the path is full.
     """
     nodes, masks, next_actions = path
     places, drawable = order

@@ -1,14 +1,14 @@
-"""The solver: looks for a way to win a deal whose stock is known.
+"""The solver: searches for a winning line in a deal whose stock is known.
 
-This is a tool and an upper bound, not a player: it sees the whole deck. A beam goes through the
-whole game, a draw being a move like others (``agents.search.stage``), with more positions or other
-weights each time, until the game is won or the time is up. A solution is replayed by the rules
-before anybody gets to see it, and is saved as a playthrough.
+This is a tool and an upper bound, not a player: it sees the whole deck. Beam searches run through
+the whole game, in which a draw is a move like any other (``agents.search.stage``), each with a
+larger width or other weights, until the game is won or the time is up. A solution is replayed with
+the rules of ``qv_env.rules`` before it is returned, and is saved as a playthrough.
 
-A deal is called *lost* only where everything that can be reached was seen, take-backs included,
-and nothing of it was won. (Positions are told apart by hashes of 64 bits: of 40 million positions,
-any two share one with a chance of 1 in 20,000.) A deal for which time or memory ended first is
-*given up*; nothing is known about it.
+A deal is *lost* only if every reachable position was visited, take-backs included, and none of
+them is won. (Positions are identified by 64-bit hashes: among 40 million positions, the probability
+that any two have the same hash is 1 in 20,000.) A deal whose search ran out of time or memory is
+*given up*; whether it can be won remains unknown.
 """
 
 from __future__ import annotations
@@ -43,46 +43,46 @@ from qv_env.rules import STOCK_CARDS, legal_actions, new_game, play
 
 WEIGHTS = Path(__file__).resolve().parents[2] / "configs" / "search" / "solver.yaml"
 
-SECONDS = 30.0  # how long a deal is searched where nothing else is said
+SECONDS = 30.0  # default time limit for a deal
 
-_MOST_LAYERS = 600  # no attempt goes further; solutions have some 250 moves
+_MOST_LAYERS = 600  # limit for an attempt; solutions have about 250 moves
 
-_FEW, _SOME, _MANY = 200_000, 1_200_000, 45_000_000  # positions seen in search of a proof
+_FEW, _SOME, _MANY = 200_000, 1_200_000, 45_000_000  # positions of each exhaustive search
 
-_SLICE = 500_000  # positions between two looks at the clock
+_SLICE = 500_000  # positions between two checks of the time limit
 
-_MOST_MOVES = 20_000  # in the line of that search
+_MOST_MOVES = 20_000  # maximum length of a line in an exhaustive search
 
-_SHARE = 0.5  # of what is left, which it may take
+_SHARE = 0.5  # fraction of the remaining time or positions that an exhaustive search may use
 
-# Beams: how wide, and whether with take-backs.
-_FIRST = ((300, False), (300, True), (1_000, False))  # with the weights as they are
+# Beams, in the order of use: width, and whether with take-backs.
+_FIRST = ((300, False), (300, True), (1_000, False))  # with the original weights
 
-_CHANGED = ((300, False), (300, True), (300, False), (1_000, False))  # changed at random:
+_CHANGED = ((300, False), (300, True), (300, False), (1_000, False))  # with random changes
 
-_TIMES = 24  # so many of these; after another search for a proof, as they are:
+_TIMES = 24  # number of attempts with _CHANGED
 
-_WIDE = ((1_000, True), (3_000, True), (20_000, True))
+_WIDE = ((1_000, True), (3_000, True), (20_000, True))  # with the original weights
 
-_LAST = ((300, False), (1_000, True), (300, True), (3_000, False))  # changed, to the end
+_LAST = ((300, False), (1_000, True), (300, True), (3_000, False))  # random changes, until the end
 
-_CHANGE = 0.8  # standard deviation of the logarithms of changed weights
+_CHANGE = 0.8  # standard deviation of the random changes of the weights' logarithms
 
-_DIGITS = 4  # they are rounded to: no machine's rounding shows
+_DIGITS = 4  # changed weights are rounded to these, to hide differences between machines
 
-_KEYS = 32  # a position of the beam's width that are remembered
+_KEYS = 32  # keys in the table of seen positions, per position of the beam's width
 
 Verdict = Literal["won", "lost", "given up"]
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """One way through the game.
+    """The settings of one beam search through the game.
 
     Attributes:
-        width: Positions of a layer that are kept.
-        weights: float64 (NUM_FEATURES,), what positions are valued by.
-        take_backs: Whether cards may come back from foundations.
+        width: Positions kept per layer.
+        weights: float64 (NUM_FEATURES,), the weights of the positions' values.
+        take_backs: Whether cards may be taken back from foundations.
     """
 
     width: int
@@ -93,11 +93,11 @@ class Attempt:
 def changed_attempts(
     weights: np.ndarray, shapes: Sequence[tuple[int, bool]], seed: int = 0
 ) -> Iterator[Attempt]:
-    """Yield attempts with weights that are changed at random: an endless sequence.
+    """Yield an endless sequence of attempts with randomly changed weights.
 
     Args:
-        weights: float64 (NUM_FEATURES,), what is changed.
-        shapes: The attempts' widths, and whether they take cards back, over and over.
+        weights: float64 (NUM_FEATURES,), the original weights.
+        shapes: The attempts' widths, and whether they take cards back; repeated cyclically.
         seed: Seeds the changes.
     """
     rng = np.random.default_rng(seed)
@@ -108,16 +108,16 @@ def changed_attempts(
 
 @dataclass(frozen=True)
 class Solution:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         verdict: "won", "lost" (proven) or "given up".
-        actions: The winning game's actions from where it stood; empty where there is none.
-        best: The same where it was won; else the actions that lead to the most cards on the
-            foundations that a beam kept.
-        positions: How many positions were looked at.
-        attempts: How many attempts were begun.
-        seconds: How long it took, in seconds of one core.
+        actions: The winning actions, from the root position on; empty unless won.
+        best: The winning actions if won; else the actions that lead to the position with the most
+            cards on the foundations among those that a beam kept.
+        positions: Number of positions examined.
+        attempts: Number of attempts begun.
+        seconds: CPU time of the search, in seconds.
     """
 
     verdict: Verdict
@@ -134,19 +134,19 @@ def solve_game(
     seed: int = 0,
     positions: int | None = None,
 ) -> Solution:
-    """Search a game from where it stands.
+    """Search a game from its current position.
 
-    With ``positions`` and as many seconds as that takes, what is found does not depend on the
-    machine. With less time the first attempts are the same, but how far the second search for a
-    proof gets depends on the clock, and so do what follows it and how much is tried.
+    With a limit for ``positions`` and enough time to reach it, the result is the same on every
+    machine. With less time, the first attempts are the same, but the extent of the second
+    exhaustive search depends on the speed of the machine, and so do the attempts after it.
 
     Args:
         root: STATE (1,), the order of its stock known; unchanged.
-        seconds: How long to search at most, in seconds of one core, whatever else it does. The
-            clock is looked at between layers: it may take a little longer.
+        seconds: Time limit, in seconds of CPU time of this thread. The limit is checked between
+            layers, so that the search may take slightly longer.
         seed: Seeds the changes of the weights.
-        positions: How many positions to look at, about: nothing new is begun after these. No
-            limit where None.
+        positions: Approximate number of positions to examine: no attempt is begun after these.
+            None: no limit.
     """
     started = time.thread_time()
     deadline = started + seconds
@@ -155,7 +155,7 @@ def solve_game(
     looked = tried = 0
     best: list[int] = []
     best_up = -1
-    long_way: list[int] | None = None  # a win that a search for a proof ran into: long and winding
+    long_way: list[int] | None = None  # a winning line found by an exhaustive search: a long one
 
     def solution(verdict: Verdict, actions: Sequence[int] = ()) -> Solution:
         line = tuple(actions)
@@ -163,7 +163,7 @@ def solve_game(
         return Solution(verdict, line, line or tuple(best), looked, tried, took)
 
     def tries() -> Iterator[Attempt | int]:
-        """What is tried, one after the other; a number: so many positions for a proof."""
+        """Yield the attempts in order; a number is an exhaustive search of that many positions."""
         yield _FEW
         for shape in _FIRST:
             yield Attempt(shape[0], weights, shape[1])
@@ -202,17 +202,16 @@ def solve_game(
 
 @dataclass(frozen=True)
 class Course:
-    """What came of an attempt.
+    """The result of an attempt.
 
     Attributes:
         actions: The winning actions, or None.
-        whole: Whether everything that can be reached was seen, so that without winning actions
-            there is no way to win.
-        positions: How many positions were seen.
-        most_up: The most cards on the foundations that were seen, 0..104.
-        best: Actions that lead to the most cards on the foundations in a position that was kept;
-            empty where that was not noted.
-        best_up: How many those are.
+        whole: Whether every reachable position was visited, so that the game cannot be won.
+        positions: Number of positions visited.
+        most_up: The largest number of cards on the foundations in any of them, 0..104.
+        best: Actions that lead to the position with the most cards on the foundations among those
+            that were kept; empty if these were not recorded.
+        best_up: The number of cards on the foundations in that position.
     """
 
     actions: list[int] | None
@@ -224,12 +223,12 @@ class Course:
 
 
 def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> Course:
-    """Go through all that can be reached in a game, as far as time and memory allow.
+    """Visit all reachable positions of a game, up to limits of time and memory.
 
     Args:
         root: STATE (1,), the order of its stock known; unchanged.
-        most: How many positions are seen at most; each takes 12 to 24 bytes.
-        deadline: When to stop, by ``time.thread_time``.
+        most: Maximum number of positions; each takes 12 to 24 bytes.
+        deadline: When to stop, as a value of ``time.thread_time``.
     """
     path = new_path(_MOST_MOVES)
     seen = np.zeros(1 << int(1.4 * most + 8).bit_length(), dtype=np.uint64)
@@ -254,12 +253,12 @@ def search_all(root: np.ndarray, most: int, deadline: float = float("inf")) -> C
 
 
 def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf")) -> Course:
-    """Go through a game once with a beam.
+    """Search a game once with a beam.
 
     Args:
         root: STATE (1,), the order of its stock known; unchanged.
-        attempt: How to.
-        deadline: When to stop, by ``time.thread_time``.
+        attempt: The settings of the search.
+        deadline: When to stop, as a value of ``time.thread_time``.
     """
     width = attempt.width
     layer, following = new_layer(width), new_layer(width)
@@ -290,7 +289,7 @@ def try_game(root: np.ndarray, attempt: Attempt, deadline: float = float("inf"))
         if count == 0 or time.thread_time() > deadline:
             break
         layer, following = following, layer
-        if up > best_up:  # of all that were seen; was one of them kept?
+        if up > best_up:  # the maximum over all new positions, which may not have been kept
             heights = layer.nodes["up"][:count]
             place = int(heights.argmax())
             if heights[place] > best_up:
@@ -309,10 +308,10 @@ def _way(history: list[tuple[np.ndarray, np.ndarray]], place: int) -> list[int]:
 
 
 def _shortened(root: np.ndarray, way: list[int]) -> list[int]:
-    """Return a way from the root to the same end that leaves out detours.
+    """Return a sequence of moves from the root to the same end, without detours.
 
-    From each position it makes the move that leads furthest along the old way. (Positions are
-    those of ``position_key``: the same columns may stand in another order.)
+    From each position, the move is chosen that leads furthest along the given sequence. (Positions
+    are compared by ``position_key``: their columns may be in a different order.)
     """
     game = root.copy()
     play_safe(game[0])
@@ -340,12 +339,12 @@ def _shortened(root: np.ndarray, way: list[int]) -> list[int]:
 
 
 def _line(root: np.ndarray, way: list[int]) -> list[int]:
-    """Return all actions of the moves on the way, with the safe cards that go up in between.
+    """Return all actions of a sequence of moves, with the safe cards that go up in between.
 
-    Waste cards that go up take the way over a column where one accepts them, for the score.
+    Waste cards that go up are first moved to a column that accepts them, if any, for the score.
     """
     game = root.copy()
-    # Each move once, each card that goes up with another move or on the way over a column.
+    # At most: every move, every card that goes up after a move, every detour over a column.
     line = np.zeros(3 * len(way) + 3 * NUM_CARDS, dtype=np.uint8)
     length = play_out(game[0], NO_ACTION, line, 0, True)
     for action in way:
@@ -360,11 +359,11 @@ def solve_deal(
 
     Args:
         deal: The deal's number.
-        seconds: How long to search at most, in seconds of one core.
+        seconds: Time limit, in seconds of CPU time.
         seed: Seeds the changes of the weights.
 
     Returns:
-        What was found, and the winning game where there is one, replayed by the rules.
+        The result, and the winning game, replayed with the rules, or None if there is none.
     """
     solution = solve_game(new_game(deck_of(deal)), seconds, seed)
     if solution.verdict != "won":
