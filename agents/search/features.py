@@ -1,7 +1,7 @@
-"""Features of positions: what the searches value positions by.
+"""Features of positions, from which searches compute the positions' values.
 
-A position's value is a weighted sum of its ``FEATURES``. ``measure`` counts them from scratch;
-``agents.search.beam`` follows most of them from move to move.
+A position's value is a weighted sum of its ``FEATURES``. ``measure`` computes them from scratch;
+``agents.search.beam`` updates most of them incrementally, move by move.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ from qv_env.rules import MAX_COLUMN, NO_CARD, STOCK_CARDS, Game, awaited, count_
 
 
 class FeatureIndex(NamedTuple):
-    """The place of each feature of a position, in features as in weights.
+    """The index of each feature of a position, in arrays of features and of weights.
 
-    "Lower" cards are those of the same suit with a lower rank. A card is "needed" if a foundation
-    takes it next, and "near" if the lower foundation of its suit takes it next or after the next.
-    A card's promise is how soon it comes from the stock: 1 for the next card drawn, ``PATIENCE``
-    times as much for each draw more, and the average where the order is not known.
+    "Lower" cards are those of the same suit with a lower rank. A card is "needed" if it is the next
+    one to go on a foundation, and "near" if it is the next, or the one after that, to go on the
+    lower foundation of its suit. A card's promise measures how soon it comes from the stock: 1 for
+    the next card drawn, multiplied by ``PATIENCE`` for each further draw, and the average over all
+    orders if the order is not known.
     """
 
     up: int  # cards on the foundations
     even: int  # cards on the lower foundation of each suit
-    empty: int  # 1 where a column is empty
+    empty: int  # 1 if any column is empty
     more_empty: int  # empty columns beyond the first
     links: int  # cards in columns that lie on the next higher one of their suit
     over: int  # cards in columns that lie above a lower one
-    over_near: int  # those of them whose lower one is near
+    over_near: int  # cards in columns that lie above a lower one that is near
     waste_over: int  # cards in the waste that lie above a lower one
-    waste_over_near: int  # those of them whose lower one is near
+    waste_over_near: int  # cards in the waste that lie above a lower one that is near
     depth: int  # cards above needed cards in columns
     waste_depth: int  # cards above needed cards in the waste
-    in_stock: int  # needed cards of which no copy is in sight
-    promise_up: int  # promises of needed cards
-    promise_columns: int  # promises of the cards that go on columns
+    in_stock: int  # needed cards of which no copy is in a column or the waste
+    promise_up: int  # sum of the promises of needed cards
+    promise_columns: int  # sum of the promises of the cards that the columns accept next
     waste: int  # cards in the waste
-    clean: int  # columns that hold one run in suit
+    clean: int  # columns that consist of a single run in suit
     shortest: int  # cards in the shortest column that is not empty
-    waste_links: int  # cards in the waste on the next lower one, as they will lie in a column
+    waste_links: int  # waste cards on the next lower one of their suit: will be links in a column
     kings: int  # kings in columns that lie on other cards
-    empty_early: int  # "empty" times the share of the stock that is left
-    over_early: int  # "over" times that share
-    up_early: int  # "up" times that share
+    empty_early: int  # "empty" times the fraction of the stock that is left
+    over_early: int  # "over" times that fraction
+    up_early: int  # "up" times that fraction
 
 
 FEATURES = FeatureIndex._fields
@@ -55,8 +56,8 @@ NUM_FEATURES = len(FEATURES)
 INDEX = FeatureIndex(*range(NUM_FEATURES))
 PATIENCE = 0.9
 
-# What `measure` works on: by card id, how many cards lie above its highest copy in a column; then
-# the same for the waste. Only the entries of needed cards are used.
+# Layout of the scratch space of `measure`: by card id, the number of cards above its highest copy
+# in a column; then the same for the waste. Only the entries of needed cards are used.
 _WASTE_AT = NUM_KINDS + 1
 MEASURE_WORK = 2 * _WASTE_AT
 
@@ -67,9 +68,9 @@ def measure(game: Game, promise: np.ndarray, work: np.ndarray, out: np.ndarray) 
 
     Args:
         game: A record of STATE. The order of its stock is not read.
-        promise: float64 (53,), by card id, how soon it comes from the stock; 0 at "no card".
-        work: int64 (MEASURE_WORK,), of any content.
-        out: float64 (NUM_FEATURES,), what is written.
+        promise: float64 (53,), by card id, the card's promise; 0 for "no card".
+        work: int64 (MEASURE_WORK,), scratch space.
+        out: float64 (NUM_FEATURES,), receives the features.
     """
     near, needed = _measure_foundations(game, work, out)
     _measure_columns(game, promise, near, needed, work, out)
@@ -85,7 +86,7 @@ def measure(game: Game, promise: np.ndarray, work: np.ndarray, out: np.ndarray) 
 def _measure_foundations(
     game: Game, work: np.ndarray, out: np.ndarray
 ) -> tuple[np.uint64, np.uint64]:
-    """Return the cards that are near or below those, and those that are needed."""
+    """Write ``up`` and ``even``; return the cards that are near or lower, and the needed cards."""
     up = 0
     even = 0
     near = NO_CARDS
@@ -171,7 +172,7 @@ def _measure_waste(
         waste_links += awaited(card_id) == below
         card = CARD[card_id]
         under |= card
-        if needed & card:  # from the bottom up: the highest copy stays
+        if needed & card:  # from the bottom up: the highest copy is written last
             work[_WASTE_AT + card_id] = size - 1 - k
         below = card_id
     if size > 0 and awaited(game["waste"][0]) == NO_CARD:
@@ -209,12 +210,12 @@ def _measure_needed(game: Game, promise: np.ndarray, work: np.ndarray, out: np.n
 
 @compiled
 def expected_promise(game: Game, promise: np.ndarray) -> None:
-    """Write how soon each card comes from a stock whose order is not known.
+    """Write the promise of each card for a stock whose order is not known.
 
     Args:
-        game: A record of STATE; which cards are unseen is counted from those in sight.
-        promise: float64 (53,), by card id: the mean over all orders of the sum over its unseen
-            copies of PATIENCE to the number of cards drawn before.
+        game: A record of STATE; the unseen cards are derived from the visible ones.
+        promise: float64 (53,), by card id: the sum over the card's unseen copies of PATIENCE to the
+            power of the number of cards drawn before it, averaged over all orders.
     """
     unseen = np.empty(NUM_KINDS, dtype=np.uint8)
     count_unseen(game, unseen)
@@ -229,11 +230,11 @@ def expected_promise(game: Game, promise: np.ndarray) -> None:
 
 @compiled
 def known_promise(game: Game, promise: np.ndarray) -> None:
-    """Write how soon each card comes from a known stock: what ``expected_promise`` averages.
+    """Write the promise of each card for a known stock; ``expected_promise`` is its average.
 
     Args:
         game: A record of STATE, the order of its stock known.
-        promise: float64 (65, 53), by cards left in the stock and card id.
+        promise: float64 (65, 53), by number of cards left in the stock and card id.
     """
     promise[:] = 0.0
     for size in range(1, game["stock_size"] + 1):

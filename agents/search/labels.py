@@ -1,4 +1,4 @@
-"""Labels of deals: what the solver finds about the deals of a suite."""
+"""Labels of deals: the solver's results for the deals of a suite."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from qv_env.schema import OneOf, Strict, checked_lines
 from qv_env.strict_json import shown
 from qv_env.suites import NUM_DEALS, VERDICTS, DealRecord, difficulty, records_text
 
-POSITIONS = 7_000_000  # looked at in a deal, about, where nothing else is said
+POSITIONS = 7_000_000  # default for the approximate number of positions examined per deal
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A record and what it cost.
+    """A record, with the CPU time it took.
 
     Attributes:
-        index: The deal's place in its suite.
-        record: What was found.
+        index: The deal's index in its suite.
+        record: The result of the search.
         seconds: CPU time of the search, in seconds.
     """
 
@@ -53,8 +53,8 @@ def label_deal(place: tuple[int, int], positions: int, seed: int) -> Labelled:
     """Search a deal.
 
     Args:
-        place: The deal's place in its suite, and its number.
-        positions: How many positions to look at, about.
+        place: The deal's index in its suite, and its number.
+        positions: Approximate number of positions to examine.
         seed: Seeds the changes of the weights.
     """
     index, deal = place
@@ -77,13 +77,13 @@ def label_deal(place: tuple[int, int], positions: int, seed: int) -> Labelled:
 
 
 def effort_text(positions: int, seed: int) -> str:
-    """Return how hard deals are searched, and with which weights, on one line."""
+    """Return a one-line description of the search: its limits, seed and weights."""
     weights = hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()[:12]
     return f"agents.solve, {positions:,} positions a deal, seed {seed}, weights {weights}"
 
 
 class _Record(Strict):
-    """A record in a line of a part; see ``qv_env.suites.DealRecord``."""
+    """A record in a line of a part file; see ``qv_env.suites.DealRecord``."""
 
     deal: Annotated[int, Field(ge=0, lt=NUM_DEALS)]
     verdict: Annotated[str, OneOf(VERDICTS)]
@@ -95,7 +95,7 @@ class _Record(Strict):
 
 
 class _Label(Strict):
-    """A line of a part."""
+    """A line of a part file."""
 
     index: Annotated[int, Field(ge=0)]
     record: _Record
@@ -103,10 +103,10 @@ class _Label(Strict):
 
 
 def _rows_of(path: Path, content: bytes) -> dict[int, Labelled]:
-    """The rows of a part, by place; the first line is its head.
+    """Return the rows of a part file, by index; the first line is a header.
 
     Raises:
-        FormatError: A line is no row; the message names it.
+        FormatError: A line is not a valid row; the message names the line.
     """
     done = {}
     for _, label in checked_lines(_Label, content[content.find(b"\n") :], str(path)):
@@ -117,20 +117,21 @@ def _rows_of(path: Path, content: bytes) -> dict[int, Labelled]:
 
 @contextmanager
 def _part(path: Path, effort: str) -> Iterator[tuple[dict[int, Labelled], FileIO]]:
-    """Take the file of what is finished so far, which only one process writes at a time.
+    """Open and lock the file of the deals finished so far.
 
-    A last line that a kill cut off is removed.
+    Only one process writes the file at a time. An incomplete last line, left by a killed process,
+    is removed.
 
     Args:
-        path: The file; made where it is missing.
+        path: The file; created if missing.
         effort: Its first line.
 
     Yields:
-        Its rows, by place, and the file, to which more are appended.
+        Its rows, by index, and the file, to which further rows are appended.
 
     Raises:
-        InUseError: Another process writes it.
-        ValueError: It is of another effort or suite, or no such file.
+        InUseError: Another process is writing the file.
+        ValueError: The file was made with another effort or suite, or is not a part file.
     """
     head = f"{effort}\n".encode()
     with ExitStack() as stack:
@@ -140,7 +141,7 @@ def _part(path: Path, effort: str) -> Iterator[tuple[dict[int, Labelled], FileIO
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                     break
-            file.close()  # another process had just finished with it
+            file.close()  # another process has finished and removed it
         file.seek(0)
         content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -157,28 +158,28 @@ def _part(path: Path, effort: str) -> Iterator[tuple[dict[int, Labelled], FileIO
 def label_suite(
     name: str, out: Path, positions: int, seed: int, jobs: int, limit: int | None = None
 ) -> Iterator[Labelled]:
-    """Label the deals of a suite that are missing, and write the file when none is.
+    """Label the remaining deals of a suite, and write the file when all are done.
 
     Args:
         name: The suite.
-        out: The file; what is finished so far is in ``OUT.part``.
-        positions: How many positions to look at in a deal, about.
+        out: The file; deals finished so far are in ``OUT.part``.
+        positions: Approximate number of positions to examine per deal.
         seed: Seeds the changes of the weights.
-        jobs: Processes that search, at least 1; the file is the same for any number.
-        limit: The first so many deals only.
+        jobs: Number of processes that search, at least 1; the file does not depend on it.
+        limit: Label only this many deals, the first ones of the suite.
 
     Yields:
-        What is known already, then each deal that is finished.
+        The labels that ``OUT.part`` already contains, then each new one.
 
     Raises:
-        InUseError: Another process labels into the same file.
-        ValueError: There is no such suite, or ``OUT.part`` is of another one, or of another effort.
+        InUseError: Another process is labelling into the same file.
+        ValueError: There is no such suite, or ``OUT.part`` was made with another suite or effort.
         OSError: A file cannot be read or written.
     """
     places = list(enumerate(suite(name).tolist()))[:limit]
     effort = f"{name}: {effort_text(positions, seed)}"
     part = out.with_name(out.name + ".part")
-    sweep(out.parent)  # not held: only the part is
+    sweep(out.parent)  # the folder is not locked, only the part file is
     with _part(part, effort) as (done, file):
         yield from done.values()
         missing = [place for place in places if place[0] not in done]
@@ -205,7 +206,7 @@ def _searched(search: Any, missing: Sequence[tuple[int, int]], jobs: int) -> Ite
 
 
 def _end_with_parent() -> None:
-    """Let this process end when the one that started it does, however that one ends."""
+    """Make this process end when its parent process ends, for whatever reason."""
     parent = multiprocessing.parent_process()
     threading.Thread(target=_wait_for, args=(parent,), daemon=True).start()
 
@@ -216,7 +217,7 @@ def _wait_for(process: BaseProcess) -> None:
 
 
 def result_rows(name: str) -> list[dict[str, Any]]:
-    """Return a suite's labels as rows of a benchmark, see ``qv_env.evaluation.results``."""
+    """Return a suite's labels as rows of a benchmark; see ``qv_env.evaluation.results``."""
     rows = []
     for index, record in enumerate(difficulty(name)):
         episode = Episode(

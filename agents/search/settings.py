@@ -23,11 +23,11 @@ DEFAULTS = Path(__file__).resolve().parents[2] / "configs" / "search" / "plan.ya
 
 @dataclass(frozen=True, eq=False)
 class PlanSettings:
-    """How the player plays.
+    """The settings of the plan player.
 
     Attributes:
         weights: float64 (NUM_FEATURES,), in the order of ``agents.search.features.FEATURES``.
-        effort: How far it looks.
+        effort: The search limits.
     """
 
     weights: np.ndarray
@@ -40,22 +40,24 @@ class PlanSettings:
             options: The numbers, by name, as text.
 
         Raises:
-            ValueError: There is no such number, or it is none that can be.
+            ValueError: There is no such number, or its value is not valid.
         """
         return PlanSettings(self.weights, changed_numbers(self.effort, options, "plan"))
 
     def report(self) -> dict[str, Any]:
-        """Return the settings as result rows have them: numbers by name."""
+        """Return the settings in the form used in result rows: numbers by name."""
         weights = zip(FEATURES, self.weights.round(4).tolist(), strict=True)
         return {**asdict(self.effort), "weights": dict(weights)}
 
 
 def load_settings(path: str | Path = DEFAULTS) -> PlanSettings:
-    """Read a settings file: YAML, ``weights`` and ``effort`` by name; what is missing is 0.
+    """Read a settings file: YAML with ``weights`` and ``effort``, both by name.
+
+    Missing weights are 0; missing numbers of ``effort`` have their defaults.
 
     Raises:
-        ValueError: It is no such file; the message names it and says what is wrong.
-        OSError: It cannot be read.
+        ValueError: The file is not valid; the message names it and describes the problem.
+        OSError: The file cannot be read.
     """
     said = checked(_File, read_yaml(path), str(path))
     weights = np.zeros(NUM_FEATURES) if said.weights is None else said.weights.array()
@@ -88,10 +90,10 @@ def changed_numbers(numbers: T, options: Mapping[str, str], name: str) -> T:
     Args:
         numbers: The dataclass.
         options: New numbers, by name, as text.
-        name: What it is called in messages.
+        name: The name used for the dataclass in messages.
 
     Raises:
-        FormatError: There is no such number, or it is none that can be.
+        FormatError: There is no such number, or its value is not valid.
     """
     values = {key: setting_value(text) for key, text in options.items()}
     before: Any = numbers
@@ -101,12 +103,12 @@ def changed_numbers(numbers: T, options: Mapping[str, str], name: str) -> T:
 def settings_text(
     weights: np.ndarray, effort: Effort | None = None, notes: Sequence[str] = ()
 ) -> str:
-    """Return the settings file's content that ``load_settings`` reads back.
+    """Return the content of a settings file that ``load_settings`` can read.
 
     Args:
-        weights: float64 (NUM_FEATURES,), written with four digits after the point.
-        effort: How far the player looks; left out where None.
-        notes: Lines of comment above it.
+        weights: float64 (NUM_FEATURES,), written with four decimals.
+        effort: The search limits; omitted if None.
+        notes: Comment lines at the top of the file.
     """
     lines = [f"# {note}" for note in notes]
     lines.append("weights:")

@@ -1,6 +1,6 @@
-"""What the searches share about cards and positions: sets of cards, hashes, tables of hashes.
+"""Tables shared by the searches: sets of cards, random words for hashing, hash tables.
 
-A set of cards is a word of 64 bits, in which bit i is card id i. A hash of a position is made of
+A set of cards is a 64-bit word, in which bit i stands for card id i. A position's hash combines
 random words, one for each card in each place; ``stage.position_key`` and the solver's ``beam``
 combine them in the same way.
 """
@@ -16,13 +16,13 @@ from qv_env.rules import MAX_COLUMN, STOCK_CARDS
 # ----------------------------------------------------------------------------------- card sets
 
 NO_CARDS = np.uint64(0)
-FAR = 255  # stands for the depth of a card that lies nowhere: deeper than any card can lie
-_NEAR = 2  # how many cards of a suit are near, counted from what its lower foundation takes next
+FAR = 255  # the depth of a card that is in no column and not in the waste: more than any depth
+_NEAR = 2  # how many cards of a suit are near: the next ones to go on its lower foundation
 
 # By card id: the card alone, and the lower cards of its suit.
 CARD = np.array([0] + [1 << i for i in range(1, NUM_KINDS + 1)], dtype=np.uint64)
 LOWER = np.zeros(NUM_KINDS + 1, dtype=np.uint64)
-# By suit and height of its lower foundation: the cards of the suit that are near, and those below.
+# By suit and height of its lower foundation: the cards of the suit that are near, and lower ones.
 NEAR_OR_UP = np.zeros((NUM_SUITS, NUM_RANKS + 1), dtype=np.uint64)
 for _s in range(NUM_SUITS):
     _suit = CARD[1 + _s * NUM_RANKS :]
@@ -42,7 +42,7 @@ IN_WASTE = _rng.integers(0, 1 << 64, (STOCK_CARDS, NUM_KINDS + 1), dtype=np.uint
 ON_FOUNDATIONS = _rng.integers(
     0, 1 << 64, (NUM_SUITS, NUM_RANKS + 1, NUM_RANKS + 1), dtype=np.uint64
 )
-# By cards left.
+# By number of cards left.
 STOCK_LEFT = _rng.integers(0, 1 << 64, STOCK_CARDS + 1, dtype=np.uint64)
 
 
@@ -52,8 +52,8 @@ def is_new(key: np.uint64, seen: np.ndarray) -> bool:
 
     Args:
         key: Any word but 0.
-        seen: uint64, a power of two long: a hash table with linear probing, 0 where free. It must
-            not be full.
+        seen: uint64, a power of two long: a hash table with linear probing; 0 marks a free slot. It
+            must not be full.
     """
     last = np.uint64(seen.size - 1)
     at = key & last
@@ -67,7 +67,7 @@ def is_new(key: np.uint64, seen: np.ndarray) -> bool:
 
 @inlined
 def is_known(key: np.uint64, seen: np.ndarray) -> bool:
-    """Return whether a key is in a table that ``is_new`` adds keys to."""
+    """Return whether a key is in a table that is filled by ``is_new``."""
     last = np.uint64(seen.size - 1)
     at = key & last
     while seen[at] != np.uint64(0):

@@ -1,10 +1,10 @@
-"""Tuning: weights with which the plan player, or the solver, reaches more.
+"""Tuning of the weights of the plan player or the solver.
 
-CMA-ES (Hansen), by the package ``cmaes``, looks for the weights of the features that positions are
-valued by (``agents.search.features``) with which most is reached: cards on the foundations, a won
-deal counted twice. All weights of a generation play the same deals, each generation plays others,
-all below 2^34: no held-out deal is touched. What is written after each generation is the centre of
-the distribution, not the luckiest sample.
+CMA-ES (Hansen), from the package ``cmaes``, optimizes the weights of the features of positions
+(``agents.search.features``). The objective is the mean number of cards on the foundations, counted
+twice for a won deal. All samples of a generation play the same deals, and each generation plays
+new ones; all are training deals, with numbers below 2^34. The result after each generation is the
+centre of the distribution, not the best sample, whose results owe most to chance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qv_env.cards import NUM_CARDS
 from qv_env.deals import HELD_OUT_FROM, deck_of
 from qv_env.rules import foundation_cards, is_won, new_game
 
-# How far apart two values of a weight are tried at first.
+# Initial scale of the variation of each weight.
 SCALES: Mapping[str, float] = {
     "up": 1.0,
     "even": 0.5,
@@ -55,17 +55,17 @@ Play: TypeAlias = "Callable[[np.ndarray, Sequence[int]], np.ndarray]"
 
 
 class PlanBench:
-    """Lets the plan player play deals with any weights.
+    """Plays deals with the plan player and given weights.
 
     Args:
-        effort: How far the player looks.
+        effort: The player's search limits.
     """
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
 
     def __call__(self, weights: np.ndarray, deals: Sequence[int]) -> np.ndarray:
-        """Play deals and return a row each: cards up, and 1 where won; int64 (n, 2).
+        """Play deals; return cards on the foundations, and 1 if won, for each: int64 (n, 2).
 
         Args:
             weights: float64 (NUM_FEATURES,).
@@ -82,10 +82,10 @@ class PlanBench:
 
 
 def solver_bench(width: int) -> Play:
-    """Return what goes through deals once as the solver does, with any weights: see ``PlanBench``.
+    """Return a function that searches deals once with the solver's beam; see ``PlanBench``.
 
     Args:
-        width: Of the solver's beam.
+        width: The width of the beam.
     """
 
     def results(weights: np.ndarray, deals: Sequence[int]) -> np.ndarray:
@@ -106,19 +106,19 @@ def tune(
     population: int | None = None,
     sigma: float = SIGMA,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the centre of the distribution after each generation, without an end.
+    """Yield the centre of the distribution after each generation, endlessly.
 
     Args:
-        start: float64 (NUM_FEATURES,), where the search begins.
-        bench: What gives weights' results on deals: see ``PlanBench``.
-        deals: How many deals each sample plays.
+        start: float64 (NUM_FEATURES,), the initial weights.
+        bench: Returns the results of weights on deals; see ``PlanBench``.
+        deals: Number of deals that each sample plays.
         seed: Seeds the samples and the deals.
-        population: Samples a generation; CMA-ES's own default where None.
-        sigma: The first standard deviation, in units of ``SCALES``.
+        population: Samples per generation; None: the default of CMA-ES.
+        sigma: The initial standard deviation, in units of ``SCALES``.
 
     Yields:
-        The weights, float64 (NUM_FEATURES,), and the samples' means of cards up and wins, float64
-        (population, 2).
+        The weights, float64 (NUM_FEATURES,), and each sample's mean number of cards on the
+        foundations and mean number of wins, float64 (population, 2).
     """
     scales = np.array([SCALES[name] for name in FEATURES])
     optimizer = CMA(mean=start / scales, sigma=sigma, seed=seed, population_size=population)
