@@ -116,7 +116,7 @@ def drawing_order(root: np.ndarray) -> DrawingOrder:
     return DrawingOrder(places, waste.size + stock.size)
 
 
-# ------------------------------------------------------------------------ incremental updates
+# ------------------------------------------------------------------------- incremental updates
 
 
 @inlined
@@ -621,7 +621,7 @@ class Path(NamedTuple):
 
     nodes: np.ndarray  # NODE (n,), safe cards up; initially only the first is written
     masks: np.ndarray  # uint8 (n, 192), the legal actions; initially zeros
-    next_actions: np.ndarray  # int16 (n,), the last action tried, 192 for 0; initially zeros
+    next_actions: np.ndarray  # int16 (n,), the last action tried, the draw as 192; initially 0
 
 
 def new_path(room: int) -> Path:

@@ -53,7 +53,7 @@ _SLICE = 500_000  # positions between two checks of the time limit
 
 _MOST_MOVES = 20_000  # maximum length of a line in an exhaustive search
 
-_SHARE = 0.5  # fraction of the remaining time or positions that an exhaustive search may use
+_SHARE = 0.5  # fraction of the remaining time and positions that an exhaustive search may use
 
 # Beams, in the order of use: width, and whether with take-backs.
 _FIRST = ((300, False), (300, True), (1_000, False))  # with the original weights

@@ -1,4 +1,4 @@
-"""Checkpoints: the states that a run goes on from."""
+"""Checkpoints: saved states from which a run can be resumed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from qv_env.files import write_bytes
 
 _VERSION = 1
 _ENDING = ".pt"
-_DAMAGED = ".unreadable"  # the ending of those that are put aside
+_DAMAGED = ".unreadable"  # the ending of damaged files, which are renamed
 
 
 class DamagedError(Exception):
-    """A file is no whole checkpoint; the message says what is wrong with it."""
+    """A file is not an intact checkpoint; the message describes the damage."""
 
 
 class Checkpoints:
     """The newest checkpoints of a run, in a folder of their own.
 
     Args:
-        folder: The folder. It exists by the time something is written.
-        keep: How many are kept.
-        say: Takes lines for people.
+        folder: The folder. It must exist when ``write`` is called.
+        keep: How many checkpoints are kept.
+        say: Called with progress messages, one line each.
     """
 
     def __init__(self, folder: Path, keep: int, say: Callable[[str], None]) -> None:
@@ -37,18 +37,18 @@ class Checkpoints:
         self._say = say
 
     def _files(self, ending: str = _ENDING) -> list[Path]:
-        """The files, newest first."""
+        """Return the files, newest first."""
         return sorted(self._folder.glob(f"checkpoint-*{ending}"), reverse=True)
 
     def newest(self) -> dict[str, Any] | None:
-        """Return the newest state that can be read whole; None where none was ever written.
+        """Return the state of the newest intact checkpoint; None if none was ever written.
 
-        Those that are damaged are put aside, lest they count as the newest from now on. A file
-        counts as damaged where its own bytes show it, never because it could not be read here and
-        now.
+        Damaged files are renamed, so that they no longer count as checkpoints. A file is considered
+        damaged only if its content is invalid, never because reading it failed (for instance, for
+        lack of memory).
 
         Raises:
-            RunError: All are damaged, or one that is whole cannot be loaded.
+            RunError: All files are damaged, or an intact one cannot be loaded.
             OSError: A file cannot be read.
         """
         for path in self._files():
@@ -74,11 +74,11 @@ class Checkpoints:
         """Write a state, and remove the oldest files.
 
         Args:
-            state: What to go on from.
-            steps: How many environment steps led to it; a file of as many is replaced.
+            state: The state.
+            steps: The number of environment steps so far. A file with the same number is replaced.
 
         Raises:
-            OSError: It cannot be written; the files are what they were.
+            OSError: The file cannot be written; the existing files are unchanged.
         """
         buffer = io.BytesIO()
         torch.save({"version": _VERSION, **state}, buffer)
@@ -88,20 +88,21 @@ class Checkpoints:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the state of a file, with its version.
+    """Return the state in a file, including its version.
 
     Args:
         path: The file.
 
     Raises:
-        DamagedError: The file is not what a run wrote.
-        RunError: It is, but cannot be loaded: memory is short, or the sources have changed.
-        OSError: It cannot be read.
+        DamagedError: The file is not an intact checkpoint.
+        RunError: It is intact, but cannot be loaded: there is not enough memory, or the sources
+            have changed.
+        OSError: The file cannot be read.
     """
     try:
         data = path.read_bytes()
         _check_archive(data)
-        # A checkpoint holds pickled games: load only runs of your own.
+        # A checkpoint contains pickled objects: load only checkpoints that you trust.
         state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
     except (DamagedError, OSError):
         raise
@@ -120,10 +121,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _check_archive(data: bytes) -> None:
-    """See that bytes are a whole archive of torch; torch itself does not look at the checksums.
+    """Check that bytes are an intact torch archive; torch itself does not verify its checksums.
 
     Raises:
-        DamagedError: They are not.
+        DamagedError: They are not an intact archive.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -131,7 +132,7 @@ def _check_archive(data: bytes) -> None:
             names = archive.namelist()
     except MemoryError:
         raise
-    except Exception as error:  # the bytes are in memory: whatever zipfile finds is in them
+    except Exception as error:  # the bytes are in memory, so any failure is due to their content
         raise DamagedError(" ".join(str(error).split()) or type(error).__name__) from None
     if damaged is not None:
         raise DamagedError(f"{damaged} is damaged")

@@ -14,16 +14,17 @@ _FILES = "events.out.tfevents.*"
 class Curves:
     """The event files of a run, in a folder of their own.
 
-    A run that goes on from a checkpoint will come again to what it added after it. That is cut off
-    first, so that a run that was killed draws the same curves as one that was not.
+    A run that resumes from a checkpoint repeats the steps after it, and would add their points
+    twice. The points after the checkpoint are therefore removed first, so that a run that was
+    killed has the same curves as an uninterrupted one.
 
     Args:
-        folder: The folder; made where it is missing.
-        sizes: What :meth:`sizes` returned when the checkpoint was written; {} where there is no
-            checkpoint, None (nothing is cut) where it does not say.
+        folder: The folder; created if missing.
+        sizes: What :meth:`sizes` returned when the checkpoint was written; {} without a checkpoint;
+            None (nothing is removed) if the checkpoint lacks it.
 
     Raises:
-        OSError: A file cannot be cut.
+        OSError: A file cannot be truncated.
     """
 
     def __init__(self, folder: Path, sizes: Mapping[str, int] | None) -> None:
@@ -37,20 +38,20 @@ class Curves:
         self._writer = SummaryWriter(str(folder))
 
     def add(self, values: Mapping[str, float], steps: int) -> None:
-        """Add a point to each of some curves.
+        """Add one point to each of several curves.
 
         Args:
-            values: The points, by the names of their curves.
+            values: The points' values, by curve name.
             steps: Environment steps so far.
         """
         for name in sorted(values):
             self._writer.add_scalar(name, values[name], steps)
 
     def sizes(self) -> dict[str, int]:
-        """Write what was added so far; return how large each file is now, in bytes, by its name."""
+        """Flush the points added so far; return each file's size in bytes, by file name."""
         self._writer.flush()
         return {path.name: path.stat().st_size for path in self._folder.glob(_FILES)}
 
     def close(self) -> None:
-        """Write what was added; nothing is added any more."""
+        """Flush the points and close the files."""
         self._writer.close()

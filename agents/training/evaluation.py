@@ -19,15 +19,15 @@ def evaluate(
     """Let a player play held-out deals.
 
     Args:
-        player: Who plays, as it stands.
-        config: Which deals.
+        player: The player, in its current state.
+        config: Determines the deals.
         seed: Seeds the player's randomness, together with each deal's number.
         max_episode_steps: The step limit; -1 for none.
 
     Returns:
-        ``suite``, ``deals`` (how many), ``play``; ``mean_score`` with ``low`` and ``high``, its
-        interval; ``wins`` with ``win_rate_low`` and ``win_rate_high``; the means
-        ``foundation_cards`` and ``mean_steps``.
+        ``suite``, ``deals`` (their number), ``play``; ``mean_score``, and its interval ``low`` to
+        ``high``; ``wins``, and the win rate's interval ``win_rate_low`` to ``win_rate_high``; the
+        means ``foundation_cards`` and ``mean_steps``.
     """
     deals = suite(config.suite)[: config.limit]
     episodes = list(play_deals(player, deals, seed=seed, max_episode_steps=max_episode_steps))

@@ -1,4 +1,4 @@
-"""The folder of a run: what its files are called, what makes it one, who may begin there."""
+"""The folder of a run: its file names, how it is created, and checks before a run starts in it."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from qv_env.folders import is_unused, sweep, taken
 from qv_env.strict_json import FormatError, shown, shown_key
 from qv_env.strict_yaml import read_yaml, yaml_text
 
-CONFIG_FILE = "config.yaml"  # makes a folder a run's, and is written first
+CONFIG_FILE = "config.yaml"  # identifies the folder of a run; written first
 VERSIONS_FILE = "versions.json"
-RESULTS_FILE = "results.json"  # written last: the run is finished
+RESULTS_FILE = "results.json"  # written last: marks a finished run
 IMITATION_FILE = "imitation.jsonl"
 VALUE_FILE = "value.jsonl"
 
-# Folders in it.
+# Subfolders.
 CHECKPOINTS = "checkpoints"
 PLAYTHROUGHS = "playthroughs"
 TENSORBOARD = "tensorboard"
 
 
 def seed_folders(configs: Sequence[SeededConfig], out: Path | None) -> list[Path]:
-    """Return the folder of each run, ``seed-N`` in ``out``, or in ``runs/NAME`` where it is None.
+    """Return the folder of each run, ``seed-N`` in ``out``.
 
     Args:
-        configs: The runs, of one name and different seeds.
-        out: The folder of the runs.
+        configs: The runs, with the same name and different seeds.
+        out: The folder of the runs; None: ``runs/NAME``.
     """
     out = out or Path("runs") / configs[0].name
     return [out / f"seed-{config.seed}" for config in configs]
 
 
 def check_unused(folder: Path, what_to_do: str) -> None:
-    """See that nothing lies in a folder in which a run is to begin.
+    """Check that a folder in which a run is to start contains no files.
 
     Args:
         folder: The folder, which may be missing.
-        what_to_do: The end of the message.
+        what_to_do: Advice, the end of the error message.
 
     Raises:
-        RunError: There are files in it, or below it.
+        RunError: There are files in the folder or its subfolders.
     """
     if not is_unused(folder):
         raise RunError(f"{folder} holds files already; {what_to_do}")
 
 
 def check_new(folder: Path, config: Mapping[str, Any]) -> None:
-    """See that a run which cannot be resumed may begin in a folder, and sweep it.
+    """Check that a run which cannot be resumed may start in a folder; remove temporary files.
 
-    It may where the folder is unused, or holds the same run as far as it comes without having
-    learnt anything: its config and its versions. Where it may not, nobody holds the folder again,
-    so that what a kill left there is swept now.
+    It may start if the folder is unused, or contains only the config and the versions of the same
+    run. Temporary files that a killed process left behind are removed in any case, because a
+    folder that is refused here is not opened again by a run, which would remove them.
 
     Args:
         folder: The folder, which may be missing.
         config: The run's config, as plain dicts.
 
     Raises:
-        RunError: Something else lies there.
+        RunError: The folder contains other files.
     """
     sweep(folder)
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -74,15 +74,15 @@ def check_new(folder: Path, config: Mapping[str, Any]) -> None:
 
 @contextmanager
 def new_run(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
-    """Take a folder for a run that cannot be resumed, and write what makes it a run's.
+    """Lock a folder for a run that cannot be resumed, and write the run's config and versions.
 
     Args:
-        folder: The folder; made where it is missing.
+        folder: The folder; created if missing.
         config: The run's config, as plain dicts.
 
     Raises:
-        RunError: The folder holds something else; see :func:`check_new`.
-        InUseError: Another run works in the folder.
+        RunError: The folder contains other files; see :func:`check_new`.
+        InUseError: Another run is using the folder.
     """
     with taken(folder):
         check_new(folder, config)
@@ -91,9 +91,9 @@ def new_run(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def begin(folder: Path, config: Mapping[str, Any]) -> None:
-    """Make a folder a run's: write its config, and then what it is made with.
+    """Start the folder of a run: write its config, then its versions.
 
-    The folder is made where it is missing.
+    The folder is created if missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / CONFIG_FILE, yaml_text(dict(config)))
@@ -101,7 +101,7 @@ def begin(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def write_versions(folder: Path) -> None:
-    """Write what a run, or the rest of one, is made with: packages and the sources' commit."""
+    """Write the versions of the packages and the Git commit that a run, or its rest, uses."""
     commit, dirty = git_state()
     write_json(
         folder / VERSIONS_FILE,
@@ -110,19 +110,19 @@ def write_versions(folder: Path) -> None:
 
 
 def differing_key(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """Return the first key in which a run's config is another than this one.
+    """Return the first key in which the config in a folder differs from a given one.
 
     Args:
         folder: The run's folder.
-        config: This config, as plain dicts.
+        config: The given config, as plain dicts.
 
     Returns:
-        The key, its value in the folder's config, and its value in this one; None where all are
-        the same.
+        The key, its value in the folder's config, and its value in the given one; None if the
+        configs are equal.
 
     Raises:
-        RunError: What lies in the folder is no config.
-        OSError: It cannot be read.
+        RunError: The folder's config file is not valid.
+        OSError: The file cannot be read.
     """
     path = folder / CONFIG_FILE
     try:
@@ -138,11 +138,12 @@ def differing_key(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, An
 
 
 def check_same_run(folder: Path, config: Mapping[str, Any]) -> None:
-    """See that a folder holds a run of this config.
+    """Check that a folder contains a run with the given config.
 
     Raises:
-        RunError: It holds none, or one of another config; the message says which key differs.
-        OSError: Its config cannot be read.
+        RunError: It contains no run, or one with another config; the message names the key that
+            differs.
+        OSError: The folder's config cannot be read.
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
