@@ -1,4 +1,4 @@
-"""One YAML file a run: what it may say, checked key by key."""
+"""Configs of runs: one YAML file each, validated key by key."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from qv_env.strict_json import FormatError, shown
 from qv_env.strict_yaml import parse_yaml, read_yaml
 from qv_env.suites import NUM_DEALS, SUITE_SIZES, deal_pool
 
-MAX_RUNS = 1_000  # of one command
-MAX_BUFFER = 32 << 30  # bytes of the positions that a run keeps
+MAX_RUNS = 1_000  # runs of one command
+MAX_BUFFER = 32 << 30  # bytes of the positions that a run keeps in memory
 MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 
 class ConfigError(ValueError):
-    """A config is wrong; the message names the key."""
+    """A config is not valid; the message names the key."""
 
 
 class RunError(Exception):
-    """A run cannot start or go on; the message says why."""
+    """A run cannot start or resume; the message gives the reason."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -60,15 +60,15 @@ Deals = list[
 
 
 def require_room(count: int, env: EnvConfig, what: str) -> None:
-    """Refuse more positions in memory than any run needs.
+    """Check that the positions that a run keeps do not need an excessive amount of memory.
 
     Args:
-        count: How many are kept, each with its mask and some 40 bytes of other numbers.
-        env: What is seen of each.
-        what: The keys that say how many.
+        count: Number of positions, each stored with its mask and about 40 bytes of other data.
+        env: Determines the size of an observation.
+        what: The keys that determine the number, for the message.
 
     Raises:
-        ConfigError: They need more than ``MAX_BUFFER`` bytes.
+        ConfigError: The positions need more than ``MAX_BUFFER`` bytes.
     """
     seen = Encoding(env.observation, memory=env.memory, stock_visible=env.stock_visible).size
     size = count * (seen + 4 * NUM_ACTIONS + 40)
@@ -80,10 +80,10 @@ def require_room(count: int, env: EnvConfig, what: str) -> None:
 
 
 class EnvConfig(Strict):
-    """The environment that is trained in.
+    """The environment used for training.
 
     Attributes:
-        num_envs: Games played at a time.
+        num_envs: Number of games played in parallel.
         max_episode_steps: The step limit, -1 for none.
         num_threads: Threads that step the games.
         observation, memory, stock_visible, take_back, deals: As the environment takes them.
@@ -110,7 +110,7 @@ class EnvConfig(Strict):
         return self
 
     def variant(self) -> dict[str, Any]:
-        """The keywords that decide what a player sees and may do."""
+        """Return the keywords that determine the observation and the legal actions."""
         return {
             "observation": self.observation,
             "memory": self.memory,
@@ -120,16 +120,17 @@ class EnvConfig(Strict):
 
 
 class RewardConfig(Strict):
-    """What the learner is paid: ``scale * reward - step_cost``; evaluation reports the score."""
+    """The learner's reward: ``scale * reward - step_cost``; evaluation reports the real score."""
 
     scale: Positive = 0.01
     step_cost: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
 
 
 class PPOConfig(Strict):
-    """Hyperparameters of MaskablePPO, by its own names.
+    """Hyperparameters of MaskablePPO, under its own names.
 
-    ``final_learning_rate`` (None: the same) is reached linearly at the end of the run.
+    The learning rate changes linearly over the run, from ``learning_rate`` to
+    ``final_learning_rate`` (None: it is constant).
     """
 
     n_steps: Count = 64
@@ -147,7 +148,7 @@ class PPOConfig(Strict):
     target_kl: Positive | None = None
 
     def keywords(self) -> dict[str, Any]:
-        """MaskablePPO's keywords, but for the learning rate."""
+        """Return MaskablePPO's keywords, except for the learning rate."""
         return self.model_dump(exclude={"learning_rate", "final_learning_rate"})
 
 
@@ -156,10 +157,10 @@ class EvaluationConfig(Strict):
 
     Attributes:
         suite: A suite's name.
-        limit: How many of its deals, from the first; null for all.
+        limit: Evaluate on this many of its deals, the first ones; null: on all.
         every: Environment steps between evaluations.
-        play: ``sample``, ``argmax`` or ``argmax-new`` (never back to a position of the episode).
-        temperature: What logits are divided by before sampling.
+        play: ``sample``, ``argmax`` or ``argmax-new`` (never return to an earlier position).
+        temperature: Logits are divided by it before sampling.
     """
 
     suite: Annotated[str, OneOf(tuple(SUITE_SIZES))] = "dev-200"
@@ -180,8 +181,8 @@ class RecordConfig(Strict):
     """The agent's play on a few fixed deals during training, kept as playthroughs.
 
     Attributes:
-        every: Environment steps between recordings; null for none.
-        deals: A list of codes or numbers, or how many deals of the evaluation's suite.
+        every: Environment steps between recordings; null: no recordings.
+        deals: A list of codes or numbers, or a number of deals, the first of the evaluation's suite.
     """
 
     every: Steps | None = None
@@ -203,12 +204,12 @@ class RecordConfig(Strict):
 
 
 class SeededConfig(Strict):
-    """What all runs say.
+    """Keys that the configs of all kinds of runs have.
 
     Attributes:
         name: Names the run's folder.
         seed: Seeds networks, play and deals.
-        renamed: Earlier names of keys, which are accepted as well, by the names of today.
+        renamed: Maps earlier names of keys, which are still accepted, to their current names.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {}
@@ -229,7 +230,7 @@ class SeededConfig(Strict):
         return taken
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the config as plain dicts, as YAML or JSON write them."""
+        """Return the config as plain dicts, which can be written as YAML or JSON."""
         return self.model_dump()
 
 
@@ -239,19 +240,19 @@ class RunConfig(SeededConfig):
     Attributes:
         name, seed: See :class:`SeededConfig`.
         total_steps: Environment steps, rounded up to whole rollouts.
-        torch_threads: Threads that networks compute with. The ``table`` policy's sums depend on
-            their number alone; others' weights repeat with 1 thread.
-        matmul_precision: Torch's name for how products of float32 matrices are computed:
-            ``highest``, ``high`` or ``medium`` (in bfloat16 with float32 sums where the processor
-            can; the ``table`` policy gains nothing by it).
-        policy: ``table`` (this game's own network), ``table-plain`` (the same in plain torch,
-            trained by MaskablePPO: slower, for changes to the network that its compiled passes
-            lack), or stable-baselines3's ``MultiInputPolicy`` or (with ``env.observation:
-            onehot``) ``MlpPolicy``.
+        torch_threads: Number of threads for the network's computations. Training of the ``table``
+            policy is reproducible with any fixed number, that of other policies with 1 thread.
+        matmul_precision: Torch's setting for products of float32 matrices: ``highest``, ``high``
+            or ``medium`` (bfloat16 products with float32 sums, if the processor supports them; no
+            advantage for the ``table`` policy).
+        policy: ``table`` (the network designed for this game), ``table-plain`` (the same network in
+            plain torch, trained by MaskablePPO: slower, for experiments with changes that the
+            compiled version does not have), or stable-baselines3's ``MultiInputPolicy`` or (with
+            ``env.observation: onehot``) ``MlpPolicy``.
         network: Sizes of the ``table`` network.
         net_arch: Hidden layers of the other policies.
-        initial_policy: A policy file, or a run's folder, whose weights the run begins with; null:
-            random ones. Its network and variant of the environment must be the run's.
+        initial_policy: A policy file, or a run's folder, with the initial weights; null: random
+            weights. Its network and environment variant must be the same as the run's.
         critic_warmup_steps: Number of environment steps, from the start, in which only the critic
             (the value) is trained: for an initial policy whose values are untrained.
     """
@@ -300,9 +301,9 @@ class RunConfig(SeededConfig):
 
     @property
     def evaluation_steps(self) -> int:
-        """The step limit of evaluations: the environment's, or, where it has none, the usual one.
+        """The step limit of evaluations: the environment's, or the default if it has none.
 
-        Without any, a player that goes round in circles would never come to an end.
+        Without a limit, the game of a player that moves in cycles would never end.
         """
         limit = self.env.max_episode_steps
         return MAX_EPISODE_STEPS if limit == -1 else limit
@@ -315,7 +316,7 @@ def parse_config(data: Any) -> RunConfig:
     """Return the config that plain dicts describe.
 
     Raises:
-        ConfigError: A key is unknown, or its value one that it cannot have.
+        ConfigError: A key is unknown, or its value is not valid.
     """
     return _parsed(RunConfig, data)
 
@@ -328,17 +329,17 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> list[RunConf
 def load_configs(kind: type[Config], path: str | Path, overrides: Sequence[str]) -> list[Config]:
     """Return the runs that a YAML file and ``key=value`` overrides describe.
 
-    ``seed`` may be a list, or a range such as ``0..4``: one run each; else there is one run. The
-    run's name is the file's unless it says another.
+    ``seed`` may be a list, or a range such as ``0..4``, which gives one run per seed. If the file
+    has no ``name``, the runs are named after the file.
 
     Args:
-        kind: What a run is.
+        kind: The class of the configs.
         path: The YAML file.
         overrides: ``key=value`` with dotted keys, such as ``ppo.learning_rate=3e-4``; values are
             read as YAML.
 
     Raises:
-        ConfigError: The file or an override is wrong; the message names it and the key.
+        ConfigError: The file or an override is not valid; the message names it and the key.
     """
     path = Path(path)
     try:

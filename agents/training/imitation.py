@@ -52,11 +52,11 @@ from qv_env.evaluation.stats import mean_interval
 from qv_env.files import write_text
 from qv_env.schema import OneOf
 
-VALUE_SCALE = 0.01  # as agents.training.config.RewardConfig has it; no values are learnt here
+VALUE_SCALE = 0.01  # the default of agents.training.config.RewardConfig; no values are learnt here
 
 _FIRST = 4  # minibatches' worth of samples that are collected before learning starts
 
-_RECENT_BATCHES, _RECENT_GAMES = 200, 1_000  # that reports are about
+_RECENT_BATCHES, _RECENT_GAMES = 200, 1_000  # averaged in reports
 
 
 class ImitationConfig(SeededConfig):
@@ -77,7 +77,7 @@ class ImitationConfig(SeededConfig):
         learning_rate: Adam's; falls linearly to a twentieth.
         torch_threads, matmul_precision, network: As in ``agents.training.config.RunConfig``.
         env: The games; the variant must be the expert's.
-        evaluation: Games on held-out deals, after each ``every`` samples.
+        evaluation: Evaluation on held-out deals, after each ``every`` samples.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -126,7 +126,7 @@ class SampleBuffer:
         size: The capacity, in samples.
 
     Attributes:
-        total: Number of samples added so far, those included that newer ones have replaced.
+        total: Number of samples added so far, including those that newer ones have replaced.
     """
 
     def __init__(self, size: int) -> None:
@@ -237,7 +237,7 @@ class Imitation:
         return np.random.default_rng(int(self._rng.integers(1 << 62)))
 
     def learn(self) -> None:
-        """Learn from as many minibatches as there are samples for, once there are a few."""
+        """Train on as many minibatches as the samples so far allow, once there are enough."""
         config = self.config
         if self.buffer.total < min(_FIRST * config.batch_size, config.buffer_size, config.samples):
             return
@@ -257,7 +257,7 @@ class Imitation:
             self._losses.append((loss.item(), float(log_probs.detach().exp().mean())))
 
     def report(self) -> dict[str, Any]:
-        """Return how it goes: over the last minibatches and games, and on held-out deals."""
+        """Return statistics of recent minibatches and games, and of play on held-out deals."""
         losses = np.array(self._losses[-_RECENT_BATCHES:]).reshape(-1, 2).mean(axis=0)
         own = self._scores[-_RECENT_GAMES:]
         return {
@@ -295,17 +295,17 @@ class Imitation:
 
 
 def imitate(config: ImitationConfig, folder: Path, say: Callable[[str], object] = print) -> None:
-    """Do a run; write its files to a folder.
+    """Execute a run and write its files to a folder.
 
     Args:
         config: The run.
-        folder: Where; made where it is missing.
-        say: Takes lines for people: those of ``imitation.jsonl``.
+        folder: The run's folder; created if missing.
+        say: Called with each line of ``imitation.jsonl``.
 
     Raises:
-        RunError: The folder holds something else than the beginnings of this run.
-        InUseError: Another run works in the folder.
-        OSError: It cannot be written to.
+        RunError: The folder contains files other than those of this run's start.
+        InUseError: Another run is using the folder.
+        OSError: The folder cannot be written to.
     """
     run = Imitation(config)
     with new_run(folder, config.to_dict()):
