@@ -1,10 +1,10 @@
-"""Players on the same held-out deals: a row a game, intervals, a table and a plot.
+"""Compare players on the same held-out deals: one row per game, intervals, a table and a plot.
 
     python -m agents.benchmark PLAYER [PLAYER ...] [--suite NAME | --deals DEALS] [--seeds SEEDS]
 
-It is ``python -m qv_env benchmark`` with this repository's own players (``agents.players``) beside
-those of the package. ``LABEL=PLAYER`` gives one another name in the results. All cores play. The
-results go to a folder, which ``qv_env.evaluation.benchmark`` describes.
+This is ``python -m qv_env benchmark`` with this repository's own players (``agents.players``) in
+addition to those of the package. ``LABEL=PLAYER`` gives a player another name in the results. All
+cores are used. The results are written to a folder, described in ``qv_env.evaluation.benchmark``.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Results compared: tables, paired differences on the same deals, plots, a page with all games.
+"""Compare results: tables, paired differences on the same deals, plots, a page with all games.
 
     python -m agents.compare RESULTS [RESULTS ...] [--group NAME PLAYER ...] [--out DIR]
 
-It is ``python -m qv_env compare``, from a checkout. RESULTS are folders of benchmarks or files of
-rows (``qv_env.evaluation.results``). Results of different deals, or of games that differ (step
-limit, take-backs, the environment's version), are refused; the message says which differ and where.
+This is ``python -m qv_env compare``, run from a checkout. RESULTS are folders of benchmarks or
+files of rows (``qv_env.evaluation.results``). Results on different deals, or of different games
+(step limit, take-backs, the environment's version), are refused; the message gives the difference.
 
-``--group NAME PLAYER ...`` takes players as one agent that was trained several times; a pattern
-such as ``'ppo:runs/long/seed-*'`` stands for all players that it fits. ``--out`` writes
+``--group NAME PLAYER ...`` treats players as one agent that was trained several times; a pattern
+such as ``'ppo:runs/long/seed-*'`` stands for all players that match it. ``--out`` writes
 
 ===================  =========================================================================
-``report.html``      all of it; where games were recorded, each leads to its playthrough
+``report.html``      the complete report; recorded games are linked to their playthroughs
 ``games/``           these playthroughs, which ``report.html`` loads when they are opened
-``report.md``        the same beside its pictures
+``report.md``        the same report in Markdown, with its plots as image files
 ``comparison.json``  the figures
 ===================  =========================================================================
 """

@@ -1,12 +1,12 @@
-"""Let a network learn what another player would choose.
+"""Train a network to imitate another player.
 
     python -m agents.imitate configs/imitation/plan.yaml
     python -m agents.imitate configs/imitation/plan.yaml seed=0..2 --out runs/imitation
 
-CONFIG is a YAML file; ``key=value`` puts other values in the place of its own. Each seed is a run
-with a folder of its own, with the resolved config, versions, ``imitation.jsonl`` (a line at each
-evaluation) and ``policy.safetensors``, a player of its own: ``ppo:DIR/seed-0``. How it learns,
-``agents.training.imitation`` says.
+CONFIG is a YAML file; ``key=value`` arguments override its values. Each seed is a run with a folder
+of its own, which contains the resolved config, versions, ``imitation.jsonl`` (one
+line per evaluation) and ``policy.safetensors``. The result is a player: ``ppo:DIR/seed-0``. For the
+method, see ``agents.training.imitation``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Print a deal in a form that other solvers read, so that they can check ours.
+"""Print a deal in a format that other solvers read, in order to check this project's solver.
 
     python -m agents.interchange {solvitaire,solvitaire-rules,pysol} [--deal CODE]
 
-What the forms are, ``qv_env.interchange`` says.
+The formats are described in ``qv_env.interchange``.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Label the deals of a suite by what the solver finds.
+"""Label the deals of a suite with the solver's results.
 
     python -m agents.label --suite dev-200 --out qv_env/data/dev-200.csv
     python -m agents.label --suite dev-200 --rows results.jsonl.gz
 
-Each deal is searched with a stated number of positions instead of seconds, so that the same labels
-come out on every machine, whatever else it does. Rows are appended to ``OUT.part`` as deals are
-finished; after a kill, the same command goes on with the deals that are missing. With the last
-deal, ``OUT`` is written: a data file as ``qv_env.suites.difficulty`` reads it, and ``OUT.part``
-goes.
+Each search is limited by a number of positions rather than by time, so that the labels are the same
+on every machine. Rows are appended to ``OUT.part`` as deals are finished; if the program is killed,
+the same command continues with the remaining deals. After the last deal, the data file ``OUT`` is
+written, which ``qv_env.suites.difficulty`` can read, and ``OUT.part`` is removed.
 
-The second command does not search: it writes the labels that are committed as a benchmark's rows,
-the player being ``solver``. Where a deal was not won, its row has the game with the most cards up.
+The second command does not search: it writes the committed labels as rows of a benchmark, with the
+player ``solver``. For a deal that was not won, the row has the game with the most cards on the
+foundations.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def _parser() -> Parser:
         metavar="N",
         type=command_line.integer(1, _MOST_POSITIONS),
         default=POSITIONS,
-        help=f"looked at in a deal, about (default: {POSITIONS:,})",
+        help=f"approximate number of positions examined per deal (default: {POSITIONS:,})",
     )
     parser.add_argument(
-        "--seed", type=command_line.seed, default=0, help="seeds what is tried (default: 0)"
+        "--seed", type=command_line.seed, default=0, help="seeds the search (default: 0)"
     )
     command_line.add_workers(
         parser, 1, "processes that search (default: 1, as 0: this one itself)", old="--jobs"
@@ -59,7 +59,7 @@ def _parser() -> Parser:
         "--limit",
         metavar="N",
         type=command_line.integer(1, _MOST_DEALS),
-        help="the first so many deals only",
+        help="label only the first N deals",
     )
     return parser
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _label(options: argparse.Namespace) -> int:
-    suite(options.suite)  # is there such a suite?
+    suite(options.suite)  # raises ValueError if there is no such suite
     if options.rows is not None:
         write_rows(options.rows, result_rows(options.suite))
         return 0

@@ -1,9 +1,9 @@
-"""What ``make train`` runs: train, evaluate beside the baselines, write a report to look at.
+"""Train an agent, evaluate it and the baselines, and write a report: the program of ``make train``.
 
     python -m agents.quick [--config configs/quick.yaml] [--suite test-1000] [--out DIR]
 
-Everything lands in one folder, a new one each time: the run, the benchmark's results, a report,
-and one playthrough.
+All files are written to one folder, a new one each time: the run, the results of the benchmark, a
+report and a playthrough.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _parser() -> Parser:
         "--limit",
         metavar="N",
         type=command_line.integer(1, _MOST_DEALS),
-        help="evaluate on this many of its deals only",
+        help="evaluate only on the first N of its deals",
     )
     parser.add_argument(
         "--out",
@@ -81,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _train_command(options: argparse.Namespace, *more: str) -> str:
-    """The training alone, as people type it."""
+    """Return the command line that only trains."""
     command = ["python", "-m", "agents.train", str(options.config), *options.overrides, *more]
     return shlex.join(command)
 
@@ -93,7 +93,7 @@ def _quick(config, out: Path, options: argparse.Namespace) -> int:  # type: igno
     run = Run(config, run_folder, resume=False)
     run.train()
 
-    # The agent is read back from its file: what is measured is what others can load.
+    # The agent is loaded from its file, so that the results are those of the saved policy.
     play = f"play={config.evaluation.play}"
     if config.evaluation.play == "sample":
         play += f",temperature={config.evaluation.temperature:g}"

@@ -1,28 +1,28 @@
-"""The scoreboard: committed results, and the tables that are made of them.
+"""The scoreboard: committed results, and the tables generated from them.
 
     python -m agents.scoreboard                    # write docs/scoreboard.md and .csv again
-    python -m agents.scoreboard --add DIR          # take a benchmark's results in, then the same
-    python -m agents.scoreboard --check            # are the tables those of the results?
-    python -m agents.scoreboard --verify 20        # play some deals again: the same rows?
+    python -m agents.scoreboard --add DIR          # first add the results of a benchmark
+    python -m agents.scoreboard --check            # check that the tables are up to date
+    python -m agents.scoreboard --verify 20        # play some deals again and compare the rows
 
-Results lie in ``results/SUITE/``, two files for each player: ``NAME.jsonl.gz``, the rows as
-``qv_env.evaluation.results`` describes them, and ``NAME.json``, what they were made with:
+Results are stored in ``results/SUITE/``, two files for each player: ``NAME.jsonl.gz``, the rows
+described in ``qv_env.evaluation.results``, and ``NAME.json``, information about them:
 
 ========================  ====================================================================
-``player``                what the rows call it
-``kind``                  ``player``, or ``bound``: it knows the stock, no player reaches it
-``group``                 what the agent is called that has several such files, one a training
-                          seed; else null
-``spec``                  how ``agents.players`` makes it; null where that does not
+``player``                the player's name in the rows
+``kind``                  ``player``, or ``bound``: an upper bound, which knows the stock
+``group``                 the agent's name if several files are of one agent, one file for each
+                          training seed; else null
+``spec``                  the player's name for ``agents.players``; null if it has none
 ``command``               the command line that makes the rows
 ``note``                  a remark for the table, or empty
 ``cpu_seconds_per_deal``  a number, or null
 ``date``, ``git_commit``, ``git_dirty``, ``versions``, ``files``, ``batch``
-                          when and with what; SHA-256 of the files that the player was made of
+                          provenance; ``files``: SHA-256 of the files the player was made from
 ========================  ====================================================================
 
-Only whole suites are taken in. A bound's rows may come from anywhere that writes such rows:
-``--add FILE --bound --command "..."``. In ``README.md``, what stands between the lines
+Only results on whole suites can be added. The rows of a bound may be written by any program:
+``--add FILE --bound --command "..."``. In ``README.md``, the text between the lines
 ``<!-- scoreboard SUITE -->`` and ``<!-- end of scoreboard -->`` is replaced by a short table.
 """
 
@@ -54,16 +54,16 @@ def _parser() -> Parser:
         "--add",
         metavar="RESULTS",
         type=command_line.path,
-        help="take a benchmark's folder or a file in first",
+        help="first add the results in a benchmark's folder or a file",
     )
     action.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 where a table is out of date"
+        "--check", action="store_true", help="write nothing; exit 1 if a table is out of date"
     )
     action.add_argument(
         "--verify",
         metavar="N",
         type=command_line.integer(1, _MOST_DEALS),
-        help="play the first N deals of each row again",
+        help="play the first N deals of each player again",
     )
     parser.add_argument(
         "--player",
@@ -95,8 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program.
 
     Returns:
-        Its exit status: 0, 1 where a table is out of date or a row is another, or as
-        ``qv_env.command_line.run`` says.
+        Its exit status: 0; 1 if a table is out of date or a row differs; or a status described in
+        ``qv_env.command_line.run``.
     """
     return command_line.run(_parser(), _scoreboard, arguments, errors=(WorkerError,))
 

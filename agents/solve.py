@@ -1,10 +1,10 @@
-"""Look for a way to win a deal whose stock is known.
+"""Search for a winning line in a deal whose stock is known.
 
     python -m agents.solve --deal CODE [--seconds S] [--out FILE]
 
 The solver is a tool and an upper bound, not a player: it sees the whole deck. A solution is
-printed and saved as a playthrough. How the solver searches, and what it means by *lost* and *given
-up*, ``agents.search.solver`` says.
+printed and saved as a playthrough. For the method, and the meaning of *lost* and *given up*, see
+``agents.search.solver``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def _parser() -> Parser:
         metavar="S",
         type=command_line.number(0, _MOST_SECONDS, above=True),
         default=SECONDS,
-        help=f"search no longer (default: {SECONDS:g})",
+        help=f"time limit of the search (default: {SECONDS:g})",
     )
     parser.add_argument(
-        "--seed", type=command_line.seed, default=0, help="seeds what is tried (default: 0)"
+        "--seed", type=command_line.seed, default=0, help="seeds the search (default: 0)"
     )
     parser.add_argument(
         "--out",
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program.
 
     Returns:
-        Its exit status: 0 where the deal was won or proven lost, 1 where it was given up, or as
-        ``qv_env.command_line.run`` says.
+        Its exit status: 0 if the deal was won or proven lost, 1 if it was given up, or a status
+        described in ``qv_env.command_line.run``.
     """
     return command_line.run(_parser(), _solve, arguments)
 

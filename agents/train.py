@@ -4,10 +4,10 @@
     python -m agents.train configs/long.yaml seed=0..4 --out runs/long
     python -m agents.train configs/long.yaml seed=0..4 --out runs/long --resume
 
-CONFIG is a YAML file; ``key=value`` puts other values in the place of its own. Each seed is a run
-with a folder of its own, in which ``agents.training.run`` says what lies. Ctrl-C or SIGTERM stops a
-run after a checkpoint, the same once more stops it at once; a run that was stopped or killed goes
-on with ``--resume``, as if nothing had happened.
+CONFIG is a YAML file; ``key=value`` arguments override its values. Each seed is a run with a folder
+of its own, described in ``agents.training.run``. Ctrl-C or SIGTERM stops a run after
+writing a checkpoint; a second one stops it immediately. A run that was stopped or killed continues
+with ``--resume``, and gives the same result as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def _parser() -> Parser:
         type=command_line.path,
         help="folder of the runs (default: runs/NAME)",
     )
-    parser.add_argument("--resume", action="store_true", help="go on where the runs stopped")
+    parser.add_argument(
+        "--resume", action="store_true", help="continue the runs from their newest checkpoints"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
 
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _train(options: argparse.Namespace) -> int:
     configs = load_config(options.config, options.overrides)
     folders = seed_folders(configs, options.out)
-    if not options.resume:  # rather now than when the seeds before have been trained
+    if not options.resume:  # check all folders before the first run starts
         for folder in folders:
             check_unused(folder, IN_USE)
     for config, folder in zip(configs, folders, strict=True):
@@ -61,7 +63,7 @@ def _train(options: argparse.Namespace) -> int:
             print(printable(f"{folder} is finished"))
             continue
         started = (folder / CONFIG_FILE).exists()
-        # Of several seeds, those that had not begun when the rest was stopped begin now.
+        # With several seeds, runs that had not started before the interruption start now.
         resume = options.resume and (started or len(configs) == 1)
         try:
             results = Run(config, folder, resume).train(not options.quiet)

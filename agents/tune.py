@@ -2,8 +2,8 @@
 
     python -m agents.tune --out FILE [--solver] [--seconds S] [--width W] ...
 
-The settings file is written after each generation; a comment in it says how it was made. How the
-weights are looked for, ``agents.search.tuning`` says.
+The settings file is written after each generation; a comment in it gives the command line. For the
+method, see ``agents.search.tuning``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ _LAST_SEED = 2**32 - 1  # of the optimizer's generator
 
 def _parser() -> Parser:
     parser = Parser("python -m agents.tune", __doc__)
-    parser.add_argument("--solver", action="store_true", help="the solver's, not the player's")
+    parser.add_argument(
+        "--solver", action="store_true", help="tune the solver instead of the player"
+    )
     parser.add_argument(
         "--start",
         metavar="FILE",
         type=command_line.path,
-        help="settings to begin with (default: committed)",
+        help="initial settings (default: the committed ones)",
     )
     parser.add_argument(
         "--seconds",
@@ -47,13 +49,13 @@ def _parser() -> Parser:
         metavar="S",
         type=command_line.number(0, _MOST_SIGMA, above=True),
         default=SIGMA,
-        help=f"the first standard deviation (default: {SIGMA})",
+        help=f"initial standard deviation (default: {SIGMA})",
     )
     for name, low, high, default, text in (
-        ("deals", 1, _MOST_DEALS, 400, "deals a sample (default: 400)"),
-        ("population", 2, _MOST_SAMPLES, None, "samples a generation (default: CMA-ES's own)"),
-        ("width", 1, _MOST_WIDTH, 20, "of the beam (default: 20)"),
-        ("depth", 1, _MOST_DEPTH, 12, "of the player's (default: 12)"),
+        ("deals", 1, _MOST_DEALS, 400, "deals per sample (default: 400)"),
+        ("population", 2, _MOST_SAMPLES, None, "samples per generation (default: CMA-ES's own)"),
+        ("width", 1, _MOST_WIDTH, 20, "width of the beam (default: 20)"),
+        ("depth", 1, _MOST_DEPTH, 12, "depth of the player's beam (default: 12)"),
         ("seed", 0, _LAST_SEED, 0, "seeds samples and deals (default: 0)"),
     ):
         parser.add_argument(

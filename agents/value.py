@@ -1,12 +1,12 @@
-"""Let a network learn what positions are worth, for the ``ppo+plan`` player.
+"""Train a network to predict the value of positions, for the ``ppo+plan`` player.
 
     python -m agents.value configs/value/plan.yaml
     python -m agents.value configs/value/plan.yaml seed=0..2 --out runs/value --workers 4
 
-CONFIG is a YAML file; ``key=value`` puts other values in the place of its own. Each seed is a run
-with a folder of its own, with the resolved config, versions, ``value.jsonl`` (a line about the
-games, then one at each report) and ``policy.safetensors``, for ``ppo+plan:DIR/seed-0``. How it
-learns, ``agents.training.value`` says. What comes out does not depend on the number of workers.
+CONFIG is a YAML file; ``key=value`` arguments override its values. Each seed is a run with a folder
+of its own, which contains the resolved config, versions, ``value.jsonl`` (one line
+about the games, then one per report) and ``policy.safetensors``, for ``ppo+plan:DIR/seed-0``. For
+the method, see ``agents.training.value``. The result does not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _parser() -> Parser:
     command_line.add_workers(
         parser,
         command_line.cores(),
-        "threads that play the games (default: one a core)",
+        "threads that play the games (default: one per core)",
         least=1,
         old="--threads",
     )

@@ -1,9 +1,9 @@
-"""Let a player play one deal and keep its playthrough.
+"""Let a player play one deal, and save the playthrough.
 
     python -m agents.watch PLAYER [--deal CODE] [--seed S] [--out FILE]
 
-The file is what ``python -m qv_env show FILE`` plays in the terminal. It holds the player's value
-estimates and likeliest actions, where the player has any.
+``python -m qv_env show FILE`` shows the playthrough in the terminal. The file also contains the
+player's value estimates and most probable actions, if the player provides them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    torch.set_num_threads(1)  # one game at a time leaves nothing to share
+    torch.set_num_threads(1)  # a single game gains nothing from threads
     deal = typed_deal(options.deal)
     code = deal_code(deal)
     player = make_player(options.player)

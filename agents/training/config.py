@@ -182,7 +182,7 @@ class RecordConfig(Strict):
 
     Attributes:
         every: Environment steps between recordings; null: no recordings.
-        deals: A list of codes or numbers, or a number of deals, the first of the evaluation's suite.
+        deals: A list of codes or numbers, or how many of the evaluation suite's first deals.
     """
 
     every: Steps | None = None
