@@ -8,8 +8,7 @@ What makes it fast:
   of rows;
 * layers that read the same vector are one matrix product, and matrix products use oneDNN;
 * everything between matrix products is compiled (:mod:`agents.networks.kernels`);
-* gradients are computed without autograd, but for those of parameters with respect to
-  :class:`Weights`.
+* gradients are computed without autograd, except from :class:`Weights` to the parameters.
 """
 
 from __future__ import annotations
@@ -126,13 +125,13 @@ def _product_of_rows(one: Tensor, other: Tensor) -> Tensor:
     return _linear(one.t(), other.t())
 
 
-# ------------------------------------------------------------------------- all but moves' scores
+# --------------------------------------------------------------- everything but scores of moves
 
 
 def trunk_forward(
     weights: Weights, features: FeatureArrays, offsets: HeadOffsets
 ) -> tuple[Tensor, Tensor, Tensor, Activations]:
-    """Compute all of the network but the scores of moves, without autograd.
+    """Compute everything but the scores of moves, without autograd.
 
     Args:
         weights: Of :meth:`CompiledTableNetwork.weights`, detached.
@@ -140,8 +139,8 @@ def trunk_forward(
         offsets: Where the heads' parts begin.
 
     Returns:
-        ``ends`` (n, 10, 2 * pair) and ``heads`` (n, offsets.end), as a :class:`Scorer` has them,
-        values (n,), and the activations that :func:`trunk_backward` needs.
+        ``ends`` (n, 10, 2 * pair) and ``heads`` (n, offsets.end) for a :class:`Scorer`, values
+        (n,), and the activations that :func:`trunk_backward` needs.
     """
     joined = torch.from_numpy(features.context)
     n, column = len(joined), len(weights.encoder)
@@ -177,7 +176,7 @@ def trunk_backward(
         weights, features, offsets: As in :func:`trunk_forward`.
         activations: What it returned.
         gradients: Those of ``ends`` and ``heads`` (its array is overwritten); those of ``cards``
-            and ``bias`` are handed on.
+            and ``bias`` are passed through.
         d_values: (n,), gradients of the values.
 
     Returns:
@@ -330,8 +329,7 @@ def evaluate_backward(
         d_log_probs, d_entropies: real (n,), gradients of its first two arrays.
 
     Returns:
-        The scorer's gradients; the parts of the heads that belong to columns and value hold
-        anything.
+        The scorer's gradients; the parts of the heads for columns and value are uninitialized.
     """
     gradients = _new_gradients(scorer)
     kernels.evaluate_back(scorer, actions, evaluation, d_log_probs, d_entropies, gradients)
@@ -450,9 +448,9 @@ class CompiledTableNetwork(TableNetwork):
             observation: As for :meth:`forward`.
             masks: Which actions are legal, bool (n, num_actions); where none is, all are equally
                 likely.
-            uniforms: float64 (n,) in [0, 1), one random number a game; or (0,) for the likeliest
+            uniforms: float64 (n,) in [0, 1), one random number per game; or (0,) for the likeliest
                 actions.
-            weights: What :meth:`weights` returns, detached, where the caller has it.
+            weights: The result of :meth:`weights`, detached, if the caller has it.
 
         Returns:
             Actions int64 (n,), their log-probabilities (n,) and values (n,).
@@ -495,9 +493,9 @@ class CompiledTableNetwork(TableNetwork):
         return log_probs, entropies, values
 
     def read_features(self, observation: Mapping[str, Tensor]) -> FeatureArrays:
-        """Return what the network reads of observations, as for :meth:`forward`.
+        """Return the features of observations, as for :meth:`forward`.
 
-        Of its ``context`` the numbers are written; :func:`trunk_forward` writes the rest.
+        In ``context``, only the numbers are written; :func:`trunk_forward` writes the rest.
         """
         n = len(observation["columns"])
         arrays = kernels.Observation(
@@ -520,7 +518,7 @@ class CompiledTableNetwork(TableNetwork):
     def scorer(
         self, ends: Tensor, heads: Tensor, cards: Tensor, bias: Tensor, features: FeatureArrays
     ) -> Scorer:
-        """Return what actions are scored by.
+        """Return the arrays from which actions are scored.
 
         Args:
             ends: (n, 10, 2 * pair), of :func:`trunk_forward`.
@@ -540,7 +538,7 @@ class CompiledTableNetwork(TableNetwork):
         )
 
     def weights(self) -> Weights:
-        """Return the parameters in the form that kernels use; autograd knows how it was made."""
+        """Return the parameters in the form that kernels use; autograd records the computation."""
         reader, encoder = _linear_layers(self.encoder)
         first, second = _linear_layers(self.context)
         value_hidden, value = _linear_layers(self.value)

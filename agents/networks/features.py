@@ -1,7 +1,8 @@
-"""What the table network reads of an observation, in plain torch.
+"""The features that the table network reads from an observation, in plain torch.
 
 :func:`read_features` turns observations into rows of the network's table and into numbers;
-:mod:`agents.networks.layout` describes both. :mod:`agents.networks.kernels` has the same, compiled.
+:mod:`agents.networks.layout` describes both. :mod:`agents.networks.kernels` computes the same in
+compiled code.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from agents.networks.layout import (
 from qv_env.cards import NUM_KINDS, NUM_RANKS, NUM_SUITS
 from qv_env.rules import CARDS_PER_COLUMN, MAX_COLUMN, STOCK_CARDS
 
-_FAR = 255  # further down than any card lies: the card is not there
+_FAR = 255  # a depth below that of any card: the card is not there
 
 
 class Features(NamedTuple):
-    """What the network reads of n positions.
+    """The features of n positions.
 
     Attributes:
         column_cards: int64 (n, 10, 5, 5): the five rows of each column's first four cards and of
@@ -68,8 +69,8 @@ def read_features(
         observation: The ``cards`` observation of n games, any integer or float dtype: ``columns``
             (n, 10, 16), ``foundations`` (n, 8), ``waste_top``, ``waste_size``, ``stock_size``
             (n, 1); with ``memory`` also ``waste`` (n, 64) and ``unseen`` (n, 52).
-        memory: Whether the last two are read.
-        dtype: Of the numbers.
+        memory: Whether ``waste`` and ``unseen`` are read.
+        dtype: The dtype of the numbers.
 
     Returns:
         The features, on the observation's device.
@@ -117,11 +118,11 @@ def read_features(
 
 
 class _Table(NamedTuple):
-    """What the rows of a card depend on.
+    """The parts of a position that determine the rows of a card.
 
     Attributes:
         lower, higher: int64 (n, 4): heights of each suit's lower and higher foundation.
-        places: int64 (n, 55): where each card lies, by card id; then NO_NEIGHBOUR and NO_CARD.
+        places: int64 (n, 55): the place of each card, by card id; then NO_NEIGHBOUR and NO_CARD.
     """
 
     lower: Tensor
@@ -129,7 +130,7 @@ class _Table(NamedTuple):
     places: Tensor
 
     def distances(self, cards: Tensor) -> tuple[Tensor, Tensor]:
-        """Cards' distances to their suit's foundations, -13..12; 13 for no card."""
+        """The distances of cards to their suit's foundations, -13..12; 13 for no card."""
         suits = _constant(SUIT_OF, cards).clamp(max=NUM_SUITS - 1)
         ranks = (cards - 1) % NUM_RANKS
         lower, higher = (ranks - _of(heights, suits) for heights in (self.lower, self.higher))
@@ -156,7 +157,7 @@ def _constant(table: np.ndarray, index: Tensor) -> Tensor:
 
 
 def _of(table: Tensor, index: Tensor) -> Tensor:
-    """Entries of each game's own table: ``table[i, index[i, ...]]``."""
+    """Entries of a table with one row per game: ``table[i, index[i, ...]]``."""
     return table.gather(1, index.flatten(1)).view_as(index)
 
 
@@ -164,7 +165,7 @@ def _nearest(cards: Tensor, above: Tensor) -> Tensor:
     """How many cards lie above the nearer copy of each card id: int64 (n, 53), _FAR for none.
 
     Args:
-        cards: Card ids, (n, m); what it says of id 0, which fills up, means nothing.
+        cards: Card ids, (n, m); the result for id 0, which is padding, has no meaning.
         above: How many cards lie above each, (n, m).
     """
     far = cards.new_full((len(cards), NUM_KINDS + 1), _FAR)
@@ -172,7 +173,7 @@ def _nearest(cards: Tensor, above: Tensor) -> Tensor:
 
 
 def _places(in_columns: Tensor, in_waste: Tensor, unseen: Tensor) -> Tensor:
-    """Where each card lies: int64 (n, 55), as :class:`_Table` has it."""
+    """The place of each card: int64 (n, 55); see :class:`_Table`."""
     column = torch.where(in_columns == _FAR, 0, (in_columns + 1).clamp(max=PLACES_IN_COLUMNS - 1))
     elsewhere = torch.nn.functional.pad(torch.where(unseen > 0, UNSEEN, 0), (1, 0))
     elsewhere = torch.where(in_waste < WASTE_DEPTH, NEAR_TOP, elsewhere)
@@ -182,7 +183,7 @@ def _places(in_columns: Tensor, in_waste: Tensor, unseen: Tensor) -> Tensor:
 
 
 def _next_cards(table: _Table, in_columns: Tensor, in_waste: Tensor, dtype: torch.dtype) -> Tensor:
-    """Where the cards are that foundations take next: float (n, 24), three numbers each."""
+    """Where the cards lie that foundations take next: float (n, 24), three numbers each."""
     heights = torch.stack([table.lower, table.higher], dim=2)
     suits = torch.arange(NUM_SUITS, device=heights.device).view(1, -1, 1)
     cards = (suits * NUM_RANKS + heights + 1).clamp(max=NUM_KINDS)

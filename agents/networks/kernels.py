@@ -49,8 +49,8 @@ from qv_env.rules import CARDS_PER_COLUMN, MAX_COLUMN, STOCK_CARDS
 COLUMN_ROWS = CARD_ROWS * CARDS_READ + WHOLE_ROWS
 
 _PLACES = pair_table()
-_LANES = 16  # targets, rounded up to what a vector register holds
-_FAR = 255  # further down than any card lies
+_LANES = 16  # the number of targets, rounded up to the width of a vector register
+_FAR = 255  # a depth below that of any card
 
 # Of each card id, the rows of its distances to foundations of height 0.
 _LOWER_OF = np.full(NUM_KINDS + 1, LOWER + 2 * NUM_RANKS, dtype=np.uint16)
@@ -79,7 +79,7 @@ class Observation(NamedTuple):
 
 
 class FeatureArrays(NamedTuple):
-    """What the network reads of n positions, as the compiled passes use it.
+    """The features of n positions, in the form that the compiled passes use.
 
     Attributes:
         column_index: uint16 (n, 10, 28): rows of ``Weights.table`` (6 * ROWS rows, ROWS for each
@@ -102,8 +102,8 @@ class HeadOffsets(NamedTuple):
     """Where the parts of ``heads`` begin along its second axis; the columns' part begins at 0.
 
     Attributes:
-        waste: What is added to the waste's vector as a source.
-        foundations: What is added to each foundation's vector as a source.
+        waste: The term added to the waste's vector as a source.
+        foundations: The term added to each foundation's vector as a source.
         target: The vector of "foundation" as a target.
         draw: The score of drawing.
         value: The hidden layer of the value.
@@ -125,8 +125,8 @@ class Scorer(NamedTuple):
         ends: real (n, 10, 2 * pair): the columns' vectors as sources, then as targets.
         heads: real (n, offsets.end): linear functions of the context.
         cards: real (ROWS, pair): the network's table times the weights of cards as sources.
-        bias: real (pair,), of that.
-        other_index: As :class:`FeatureArrays` has it.
+        bias: real (pair,): the bias of the cards as sources.
+        other_index: See :class:`FeatureArrays`.
         offsets: Where the heads' parts begin.
         scale: Factor of the scalar products.
     """
@@ -154,7 +154,7 @@ class ScorerGradients(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What :func:`evaluate` finds out about actions and the distributions they are drawn from.
+    """The result of :func:`evaluate`: log-probabilities of actions, and their distributions.
 
     Attributes:
         log_probs: real (n,), of the actions.
@@ -175,7 +175,7 @@ class Evaluation(NamedTuple):
 
 
 class _Position(NamedTuple):
-    """What is found out about one position before its features are written.
+    """Intermediate results for one position, from which its features are written.
 
     Attributes:
         lower, higher: int64 (5,): heights of each suit's foundations, and 0.
@@ -227,7 +227,7 @@ def read_features(observation: Observation, features: FeatureArrays, numbers_at:
 
 @inlined
 def _find_cards(observation: Observation, i: int, position: _Position) -> None:
-    """Fill in a position of one game, but for ``places``."""
+    """Fill in the position of one game, except ``places``."""
     columns, waste = observation.columns, observation.waste
     lower, higher, wanted = position.lower, position.higher, position.wanted
     heights, in_columns, in_waste = position.heights, position.in_columns, position.in_waste
@@ -263,7 +263,7 @@ def _waste_read(observation: Observation, i: int) -> int:
 
 @inlined
 def _find_places(observation: Observation, i: int, position: _Position) -> None:
-    """Fill in a position's ``places``, of one game, from the rest of it."""
+    """Fill in the ``places`` of one game's position from the rest of it."""
     in_columns, in_waste, unseen = position.in_columns, position.in_waste, observation.unseen
     places = position.places
     for card in range(1, NUM_KINDS + 1):
@@ -683,7 +683,7 @@ def score_all(scorer: Scorer, logits: np.ndarray) -> None:
     """Score all actions, legal or not.
 
     Args:
-        scorer: What they are scored by.
+        scorer: The arrays that determine the scores.
         logits: real (n, num_actions); written.
     """
     pair = len(scorer.bias)
@@ -726,7 +726,7 @@ def _add_products(a: int, gradient: float, pairs: _Pairs, d_pairs: _Pairs) -> No
 def score_all_back(scorer: Scorer, d_logits: np.ndarray, gradients: ScorerGradients) -> None:
     """Pass gradients back through :func:`score_all`.
 
-    Actions whose gradient is 0 (illegal ones) cost nothing.
+    Actions whose gradient is 0 (illegal ones) are skipped.
 
     Args:
         scorer: As in :func:`score_all`.

@@ -1,24 +1,24 @@
-"""The table network's layout: the rows of its table, what it reads, and the order of its scores.
+"""The table network's layout: the rows of its table, its inputs, and the order of its scores.
 
 The plain network (:mod:`agents.networks.table`) and its compiled passes
 (:mod:`agents.networks.kernels`) share these numbers.
 
-A card is embedded by five rows of one table, which are added up:
+A card is embedded as the sum of five rows of one table:
 
 * its id, 0 for no card;
 * its distance to its suit's lower foundation, and its distance to the higher one. A distance is
   rank - height, -13..12; one more row stands for "no card";
-* where the next higher card of its suit lies, and where the next lower one lies.
+* the place of the next higher card of its suit, and that of the next lower one.
 
 A column is embedded by three rows: its height, how many cards lie above the nearest card that a
-foundation takes next (one row more: the column holds none), and how many of its cards lie above a
-lower one of their suit.
+foundation takes next (with an extra row if the column has no such card), and how many of its cards
+lie above a lower one of their suit.
 
-Where a card lies is one of 20 places, 4 * column + elsewhere, for the nearer of its two copies.
+The place of a card is one of 20, 4 * column + elsewhere, for the nearer of its two copies.
 ``column`` is 0 if it is in no column, else 1 + the number of cards on top of it, at most 4.
 ``elsewhere`` is 1 if it is the waste's top, 2 if it is under at most WASTE_DEPTH - 1 cards of the
-waste, 3 if it is unseen, else 0. Two more places: there is no such card (a king has no next higher
-one), and there is no card whose neighbour it would be.
+waste, 3 if it is unseen, else 0. There are two more places: for a neighbour that does not exist (a
+king has no next higher card), and for the neighbours of "no card".
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from qv_env.rules import CARDS_PER_COLUMN, MAX_COLUMN
 PLACES_IN_COLUMNS = 5
 PLACES_ELSEWHERE = 4
 ON_TOP, NEAR_TOP, UNSEEN = 1, 2, 3
-NO_NEIGHBOUR = PLACES_IN_COLUMNS * PLACES_ELSEWHERE  # there is no such card
-NO_CARD = NO_NEIGHBOUR + 1  # there is no card whose neighbour it would be
+NO_NEIGHBOUR = PLACES_IN_COLUMNS * PLACES_ELSEWHERE  # the neighbour does not exist
+NO_CARD = NO_NEIGHBOUR + 1  # the neighbour of "no card"
 NEIGHBOURS = NO_NEIGHBOUR + 2
 WASTE_DEPTH = 4  # with `memory`: how many cards under the waste's top are read
 
-# Where the rows of each kind begin; those of card ids begin at 0.
+# Offsets of the rows of each kind; those of card ids begin at 0.
 DISTANCES = 2 * NUM_RANKS + 1
 LOWER = NUM_KINDS + 1
 HIGHER = LOWER + DISTANCES
@@ -49,10 +49,10 @@ WANTED = HEIGHT + MAX_COLUMN + 1
 OVER = WANTED + MAX_COLUMN + 1
 ROWS = OVER + MAX_COLUMN
 
-# What is read of columns and piles.
+# Inputs from columns and piles.
 CARD_ROWS = 5
-WHOLE_ROWS = 3  # of a column as a whole
-CARDS_READ = CARDS_PER_COLUMN + 1  # of a column: the first four, and the top card
+WHOLE_ROWS = 3  # rows for a column as a whole
+CARDS_READ = CARDS_PER_COLUMN + 1  # cards read from a column: the first four, and the top card
 SLOTS = CARDS_READ + 1  # these cards, and the column as a whole
 PILES = 1 + NUM_FOUNDATIONS  # waste and foundations
 
@@ -85,8 +85,8 @@ def _next_lower() -> np.ndarray:
     return following
 
 
-# Of each card id, 0 for no card, uint8 (53,): its suit (4 for no card); the next higher and the
-# next lower card of its suit, 53 if there is no such card, 54 for no card's.
+# Tables by card id (0: no card), uint8 (53,): the suit (4 for no card); the ids of the next higher
+# and the next lower card of the suit, 53 if there is no such card, 54 for neighbours of "no card".
 SUIT_OF = np.append(np.uint8(NUM_SUITS), np.arange(NUM_KINDS, dtype=np.uint8) // NUM_RANKS)
 NEXT_HIGHER = _next_higher()
 NEXT_LOWER = _next_lower()

@@ -66,7 +66,7 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
         compiled: Whether the network is a :class:`CompiledTableNetwork`, as
             :class:`agents.training.ppo.TablePPO` needs it. If not, it is the plain torch network,
             which MaskablePPO trains: for changes to the network that compiled code lacks.
-        **kwargs: Whatever else SB3 hands to a policy.
+        **kwargs: Further arguments that SB3 passes to a policy.
 
     Attributes:
         network: The network.
@@ -91,7 +91,7 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
         self._num_actions = int(self.action_space.n)
         memory = "unseen" in self.observation_space.spaces
         self.network = self._network_class(self._num_actions, memory, self._network_config)
-        # SB3's default extractor flattens observations; the network takes them as they are.
+        # SB3's default extractor flattens observations; the network takes them unchanged.
         del self.features_extractor, self.pi_features_extractor, self.vf_features_extractor
         keywords = dict(self.optimizer_kwargs)
         if self.optimizer_class is torch.optim.Adam:
@@ -148,7 +148,7 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
     def get_distribution(
         self, obs: PyTorchObs, action_masks: np.ndarray | None = None
     ) -> MaskableDistribution:
-        """Return the distribution over actions, as sb3_contrib's ``predict`` takes it."""
+        """Return the distribution over actions, for sb3_contrib's ``predict``."""
         logits, _ = self.network(obs)
         distribution = self.action_dist.proba_distribution(action_logits=logits)
         if action_masks is not None:
@@ -172,7 +172,7 @@ class TablePolicy(MaskableMultiInputActorCriticPolicy):
 
 
 def value_parameters(policy: MaskableActorCriticPolicy) -> list[nn.Parameter]:
-    """Return the parameters of a policy that serve its value alone.
+    """Return the parameters of a policy that are used for its value only.
 
     Args:
         policy: A :class:`TablePolicy`, or one of stable-baselines3's own.

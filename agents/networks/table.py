@@ -1,15 +1,15 @@
-"""The policy network that is made for this game: its definition, in plain torch.
+"""The policy network for this game: its definition, in plain torch.
 
-A table is a set: permuting columns permutes the moves between them and changes nothing else. So
+The columns are a set: permuting them permutes the moves between them and changes nothing else. So
 
 * cards are embedded by id, by their distance to the foundations (the rank minus the height of the
-  suit's lower, and of its higher, foundation), and by where the next higher and the next lower card
-  of the suit lie: which card goes on which is in the input and need not be learnt;
+  suit's lower, and of its higher, foundation), and by the places of the next higher and the next
+  lower card of the suit: which card goes on which is an input and need not be learned;
 * one encoder, shared by all columns, reads the first four cards, the top card and the height,
-  which determine the column, and how much lies on cards that foundations take next;
-* the columns' encodings are pooled, and joined by waste and foundations, into a context;
-* moves are scored by pairs: a vector of where the card comes from (waste, column or foundation)
-  times a vector of where it goes (column or foundation).
+  which determine the column, and how many cards lie on those that foundations take next;
+* the columns' encodings are pooled and combined with waste and foundations into a context;
+* moves are scored by scalar products: a vector of the source (waste, column or foundation) times a
+  vector of the target (column or foundation).
 
 :class:`TableNetwork` is an ordinary module that trains with autograd, on any device.
 :class:`agents.networks.accelerator.CompiledTableNetwork` has the same parameters and computes the
@@ -43,11 +43,11 @@ class NetworkConfig(Strict):
     """Sizes of the network's vectors.
 
     Attributes:
-        card: Of a card.
-        hidden: Of the column encoder's hidden layer.
-        column: Of a column.
-        context: Of the table as a whole.
-        pair: Of a move's source and target.
+        card: Size of a card's vector.
+        hidden: Size of the column encoder's hidden layer.
+        column: Size of a column's vector.
+        context: Size of the vector of the table as a whole.
+        pair: Size of the vectors of a move's source and target.
     """
 
     card: Size = 32
@@ -147,7 +147,7 @@ class TableNetwork(nn.Module):
         return scores.index_select(1, self._pairs), self.value(context).squeeze(1)
 
     def value_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that serve the value alone."""
+        """Return the parameters that are used for the value only."""
         return list(self.value.parameters())
 
 

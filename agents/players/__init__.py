@@ -1,18 +1,19 @@
-"""This repository's own players, by name, beside those of ``qv_env.evaluation.players``.
+"""This repository's own players, by name, in addition to those of ``qv_env.evaluation.players``.
 
 =====================  =====================================================================
-``plan``               a search over the visible moves between two draws; ``plan:FILE`` with the
-                       weights of another settings file than ``configs/search/plan.yaml``; with
-                       ``width=``, ``depth=``, ``end_width=``, ``end_depth=``: how far it looks
-``sample``             plays the ``plan`` player's best positions out on sampled stocks;
-                       ``sample:FILE`` likewise (``configs/search/sample.yaml``); with ``games=``,
-                       ``candidates=``, ``width=`` and so on: how much it plays
+``plan``               a search over the visible moves between two draws; ``plan:FILE`` uses
+                       another settings file than ``configs/search/plan.yaml``; ``width=``,
+                       ``depth=``, ``end_width=``, ``end_depth=`` set the effort of the search
+``sample``             evaluates the ``plan`` player's best positions by play-outs on sampled
+                       stocks; ``sample:FILE`` uses another settings file than
+                       ``configs/search/sample.yaml``; ``games=``, ``candidates=``, ``width=``
+                       and so on set the number of play-outs and their effort
 ``ppo:PATH``           a trained policy: a run's folder, or its ``policy.safetensors``; with
                        ``play=`` sample (default), argmax or argmax-new (argmax that never
                        returns to a position of the episode), ``temperature=`` for sample
-``ppo+plan:PATH``      the ``plan`` player, which asks a policy's value network about its best
-                       positions; with ``weight=``, ``candidates=`` and the ``plan`` player's
-                       numbers (best with the network of ``agents.value``)
+``ppo+plan:PATH``      the ``plan`` player, with a policy's value network as a second evaluation
+                       of its best positions; with ``weight=``, ``candidates=`` and the ``plan``
+                       player's numbers (best with the network of ``agents.value``)
 =====================  =====================================================================
 """
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 from qv_env.evaluation.players import PLAYERS as PACKAGE_PLAYERS
 from qv_env.evaluation.players import Player, PlayerKind, PlayerSpec
 
-# Each kind's module is imported where such a player is made: torch only where it is needed.
+# The module of each player is imported when one is created, so that torch is loaded only if needed.
 
 
 def _plan(spec: PlayerSpec) -> Player:

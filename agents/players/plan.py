@@ -1,4 +1,4 @@
-"""The plan player: a search over what is in sight, from one draw to the next."""
+"""The plan player: a search over the visible moves, from one draw to the next."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from agents.search.settings import DEFAULTS, PlanSettings, load_settings
 
 
 class PlanPlayer(PlanningPlayer):
-    """Thinks from one draw to the next: does what leads to the best position, then draws.
+    """Plans from one draw to the next: moves to the best reachable position, then draws.
 
-    The positions that can be reached without a draw are searched with a beam, safe cards going up
-    at once (``agents.search``); the best one by a weighted sum of features is where the player
-    goes, which may be where it stands. With the stock empty it looks further, and without a win in
-    sight goes where the score is highest. A waste card on its way to a foundation takes the way
-    over a column that accepts it, for 5 points more.
+    The positions reachable without a draw are searched with a beam, in which safe cards go up at
+    once (``agents.search``). The player moves to the best one by a weighted sum of features, which
+    may be the present position. When the stock is empty, the search is deeper; if it finds no win,
+    the player moves to the position with the highest score. A waste card that goes to a foundation
+    is first moved to a column that accepts it, if there is one, for 5 points more.
 
-    It knows what an attentive player knows: the whole waste, and which cards are unseen, not their
-    order. No card comes back from a foundation. No randomness.
+    It knows what an attentive player knows: the whole waste, and which cards are unseen, but not
+    their order. It never takes cards back from foundations, and uses no randomness.
 
     Args:
-        settings: How it plays; ``configs/search/plan.yaml`` where None.
+        settings: The player's settings; None: those of ``configs/search/plan.yaml``.
     """
 
     name = "plan"
@@ -36,11 +36,11 @@ class PlanPlayer(PlanningPlayer):
         """Return the player that ``plan``, ``plan:PATH`` and ``key=value`` describe.
 
         Args:
-            path: A settings file; ``configs/search/plan.yaml`` where None or empty.
+            path: A settings file; None or empty: ``configs/search/plan.yaml``.
             options: Numbers of ``Effort`` that replace the file's, as text.
 
         Raises:
-            ValueError: The file or an option is not as it should be.
+            ValueError: The file or an option is not valid.
             OSError: The file cannot be read.
         """
         return cls(load_settings(path or DEFAULTS).changed(options))

@@ -1,4 +1,4 @@
-"""What the players that plan from one draw to the next have in common."""
+"""The common base of the players that plan from one draw to the next."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from qv_env.evaluation.players.base import Player
 
 
 class PlanningPlayer(Player):
-    """A player whose actions a planner gives.
+    """A player whose actions a planner chooses.
 
     Args:
         planner: The planner.
-        settings: How the player plays, for reports.
+        settings: The player's settings, for reports.
     """
 
     def __init__(self, planner: Planner, settings: dict[str, Any]) -> None:
@@ -25,11 +25,11 @@ class PlanningPlayer(Player):
         self._planner = planner
 
     def prepare(self, num_seats: int) -> None:
-        """Get ready for games at seats 0..num_seats - 1."""
+        """Prepare for games at seats 0..num_seats - 1."""
         self._planner.prepare(num_seats)
 
     def start(self, seat: int, rng: np.random.Generator) -> None:
-        """Begin a new game at a seat, whose randomness comes from ``rng``."""
+        """Begin a new game at a seat, with ``rng`` as its source of randomness."""
         self._planner.start(seat, rng)
 
     def act(self, seats: np.ndarray, observation: Any, mask: np.ndarray) -> np.ndarray:

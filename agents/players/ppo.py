@@ -28,28 +28,28 @@ PLAYS = {
 
 
 def position_key(game: Game) -> tuple[int, int, int]:
-    """What two positions of one episode share when they are the same.
+    """Return a key that is the same for equal positions of one episode.
 
-    Within an episode the sizes of stock and waste say what lies in them. The cards of the waste
-    play no part: observations without ``memory`` do not show them.
+    Within an episode, the sizes of stock and waste determine their cards. The cards of the waste
+    are not read, since observations without ``memory`` do not show them.
     """
     return int(table_key(game)), int(game["waste_size"]), int(game["stock_size"])
 
 
 class PPOPlayer(Player):
-    """Plays by a policy network.
+    """Plays with a policy network.
 
     Args:
         policy: A policy of sb3_contrib's MaskablePPO.
         variant: The variant of the environment that it plays.
         play: ``sample`` draws from the policy's distribution; ``argmax`` takes the likeliest
             action; ``argmax-new`` the likeliest that leads to a position not yet met in the
-            episode (where there is none, to the one met least often).
-        temperature: For ``sample``: what logits are divided by.
-        value_scale: What one point of score counts in the policy's value estimates.
+            episode (if there is none, to the one met least often).
+        temperature: For ``sample``: the divisor of the logits.
+        value_scale: The value of one point of score in the policy's value estimates.
 
     Raises:
-        ValueError: ``play`` or ``temperature`` is none that there is.
+        ValueError: ``play`` or ``temperature`` is not valid.
     """
 
     name = "ppo"
@@ -86,7 +86,7 @@ class PPOPlayer(Player):
         """Return the player of a policy file; arguments are text, as on a command line.
 
         Raises:
-            ValueError: A setting is unknown or has a value that it cannot have.
+            ValueError: A setting is unknown or has an invalid value.
             OSError: The file cannot be read.
         """
         if unknown:
@@ -99,7 +99,7 @@ class PPOPlayer(Player):
         return cls(policy, about["env"], play, degree, about["value_scale"])
 
     def prepare(self, num_seats: int) -> None:
-        """Get ready for games at seats 0..num_seats - 1."""
+        """Prepare for games at seats 0..num_seats - 1."""
         self._uniforms = Uniforms(num_seats)
         self._met: list[Counter[tuple[int, int, int]]] = [Counter() for _ in range(num_seats)]
         self._insight: dict[str, np.ndarray] = {}
@@ -115,7 +115,7 @@ class PPOPlayer(Player):
         with torch.inference_mode():
             logits, values = policy_outputs(self._policy, observation)
             if self._play == "sample":
-                # From the likeliest legal action down: nothing overflows, however cold it is.
+                # Relative to the likeliest legal action, so that no temperature causes overflow.
                 legal = torch.from_numpy(mask != 0)
                 top = logits.masked_fill(~legal, -math.inf).amax(dim=1, keepdim=True)
                 logits = (logits - top) / self._temperature
@@ -130,7 +130,7 @@ class PPOPlayer(Player):
         return best
 
     def insight(self) -> dict[str, np.ndarray]:
-        """The values and probabilities of the last ``act``; see :meth:`Player.insight`."""
+        """Return values and probabilities of the last ``act``; see :meth:`Player.insight`."""
         return self._insight
 
     def _avoiding_returns(
@@ -141,7 +141,7 @@ class PPOPlayer(Player):
         probabilities: np.ndarray,
         best: np.ndarray,
     ) -> np.ndarray:
-        """Each seat's likeliest action that leads to a position met least often."""
+        """Return each seat's likeliest action among those to the positions met least often."""
         states = visible_states(observation)
         successor = states[:1].copy()
         chosen = best.copy()

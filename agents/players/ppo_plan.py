@@ -1,4 +1,4 @@
-"""The plan player, with a trained network's word on the positions that it chooses from."""
+"""The plan player, with a trained network's values of the positions that it chooses from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from qv_env.observation import Encoding, encode
 from qv_env.schema import Strict, checked
 from qv_env.strict_json import shown
 
-WEIGHT = 10.0  # what the network's value counts, in units of the plan player's values
+WEIGHT = 10.0  # the factor of the network's value, in units of the plan player's values
 CANDIDATES = 24
 
 
@@ -34,7 +34,7 @@ class _Numbers(Strict):
 
 
 class ValueChooser:
-    """Chooses where to go by the plan player's values and a network's; see ``Planner``.
+    """Chooses a position by the values of the plan player and of a network; see ``Planner``.
 
     All positions of all choices are evaluated in one batch.
 
@@ -50,7 +50,7 @@ class ValueChooser:
         self._value_scale, self._weight = value_scale, weight
 
     def __call__(self, choices: Sequence[Choice]) -> list[int]:
-        """Return the place of the best position of each choice."""
+        """Return the index of the best position of each choice."""
         states = np.concatenate([choice.positions for choice in choices])
         rows = np.zeros((len(states), self.ENCODING.size), dtype=np.uint8)
         for state, row in zip(states, rows, strict=True):
@@ -69,24 +69,25 @@ class ValueChooser:
 
 
 class PPOPlanPlayer(PlanningPlayer):
-    """Chooses among the plan player's best positions with the value that a network gives them.
+    """Chooses among the plan player's best positions with a network's estimate of their values.
 
-    Before each draw, the plan player's search gives the best few positions that can be reached.
-    It goes where the search's value, plus ``weight`` times the network's estimate of how the game
-    will end, is highest. All positions of all seats are evaluated in one batch. With the stock
-    empty it does what the plan player does. It knows what the plan player knows; no randomness.
+    Before each draw, the plan player's search finds the best reachable positions. The player moves
+    to the one with the highest sum of the search's value and ``weight`` times the network's
+    estimate of the result of the game. All positions of all seats are evaluated in one batch. When
+    the stock is empty, it plays as the plan player does. It has the same knowledge as the plan
+    player, and uses no randomness.
 
     Args:
         policy: A policy of ``policy: table`` that sees cards with memory; its value is used.
-        value_scale: What one point of score counts in the network's values, which are of what is
-            still to come; 0: they are of the whole game, as ``agents.value`` trains them.
-        settings: How the plan player plays; ``configs/search/plan.yaml`` where None. With
+        value_scale: The value of one point of score in the network's values, if they are of the
+            score still to come; 0: they are of the whole game, as ``agents.value`` trains them.
+        settings: The plan player's settings; None: those of ``configs/search/plan.yaml``. With
             ``ahead`` above 1, the search's values are those after the next draw.
-        weight: What the network's value counts.
+        weight: The factor of the network's value.
         candidates: How many positions are evaluated before a draw.
 
     Raises:
-        ValueError: The policy is of another kind, or a number is one that cannot be.
+        ValueError: The policy is of another kind, or a number is not valid.
     """
 
     name = "ppo+plan"
@@ -125,7 +126,7 @@ class PPOPlanPlayer(PlanningPlayer):
             options: ``weight``, ``candidates``, and the numbers of ``agents.search.stage.Effort``.
 
         Raises:
-            ValueError: The file or an option is not as it should be.
+            ValueError: The file or an option is not valid.
             OSError: The file cannot be read.
         """
         if not path:

@@ -1,4 +1,4 @@
-"""The sample player: what the plan player thinks of, tried out on stocks that may be."""
+"""The sample player: the plan player's best positions, evaluated by play-outs on sampled stocks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DEFAULTS = plan.DEFAULTS.with_name("sample.yaml")
 
 @dataclass(frozen=True, eq=False)
 class SampleSettings:
-    """How the player plays.
+    """The player's settings.
 
     Attributes:
-        plan: How the plan player plays: where candidates come from, and play-outs' weights.
-        rollouts: How much is played out, and what is made of it.
+        plan: The plan player's settings, for finding candidates and for the weights in play-outs.
+        rollouts: The number and effort of play-outs, and how their results are used.
     """
 
     plan: PlanSettings
@@ -31,14 +31,14 @@ class SampleSettings:
 
 
 def load_settings(path: str | Path = DEFAULTS) -> SampleSettings:
-    """Read a settings file: YAML with the keys ``plan`` and ``rollouts``; each may be left out.
+    """Read a settings file: YAML with the optional keys ``plan`` and ``rollouts``.
 
-    ``plan`` is the plan player's settings file, as seen from the folder of this one
-    (``configs/search/plan.yaml`` where left out), ``rollouts`` gives values by name.
+    ``plan`` is the path of the plan player's settings file, relative to the folder of this file
+    (default: ``configs/search/plan.yaml``); ``rollouts`` gives values by name.
 
     Raises:
-        ValueError: It is no such file; the message names it and says what is wrong.
-        OSError: It, or the plan player's, cannot be read.
+        ValueError: The file is not valid; the message names it and says what is wrong.
+        OSError: This file, or the plan player's, cannot be read.
     """
     path = Path(path)
     said = checked(_File, read_yaml(path), str(path))
@@ -57,19 +57,20 @@ class _File(Strict):
 
 
 class SamplePlayer(PlanningPlayer):
-    """Tries out on sampled stocks what the plan player would do, and what else it might.
+    """Evaluates the plan player's choice and its alternatives by play-outs on sampled stocks.
 
-    Before each draw, the plan player's search gives the best few positions that can be reached.
-    Each is played to the end on the same sampled stocks, by the plan player with a small beam,
-    which sees no card of them before it draws it. Where another position than the plan player's
-    choice comes out ahead, by more than luck and the plan player's doubts explain, it goes there
-    (``agents.search.rollouts``). With the stock empty it does what the plan player does.
+    Before each draw, the plan player's search finds the best reachable positions. From each, games
+    are played to the end on the same sampled stocks, by the plan player with a small beam, which
+    sees a card of a stock only when it is drawn. The player moves to another position than the plan
+    player's choice if that is better by more than chance and the plan player's lower estimate of
+    it would explain (``agents.search.rollouts``). When the stock is empty, it plays as the plan
+    player does.
 
-    It knows what an attentive player knows: the whole waste, and which cards are unseen, not their
-    order. Randomness, the sampled stocks, comes from the seat's generator.
+    It knows what an attentive player knows: the whole waste, and which cards are unseen, but not
+    their order. Its randomness, the sampled stocks, comes from the seat's generator.
 
     Args:
-        settings: How it plays; ``configs/search/sample.yaml`` where None.
+        settings: The player's settings; None: those of ``configs/search/sample.yaml``.
     """
 
     name = "sample"
@@ -90,11 +91,11 @@ class SamplePlayer(PlanningPlayer):
         """Return the player that ``sample``, ``sample:PATH`` and ``key=value`` describe.
 
         Args:
-            path: A settings file; ``configs/search/sample.yaml`` where None or empty.
+            path: A settings file; None or empty: ``configs/search/sample.yaml``.
             options: Numbers of ``Rollouts`` that replace the file's, as text.
 
         Raises:
-            ValueError: The file or an option is not as it should be.
+            ValueError: The file or an option is not valid.
             OSError: The file cannot be read.
         """
         settings = load_settings(path or DEFAULTS)

@@ -1,1 +1,1 @@
-"""The scoreboard: committed results and the tables that are made of them."""
+"""The scoreboard: committed results and the tables made from them."""

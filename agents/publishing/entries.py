@@ -1,4 +1,4 @@
-"""The committed results: taken in, read, checked, played again."""
+"""The committed results: adding, reading, checking and verifying them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Entry:
 
     Attributes:
         path: The file of rows.
-        about: What the file beside it says.
+        about: The content of the file beside it, as :class:`About` describes it.
         results: The rows, of one player.
         summary: Its figures.
     """
@@ -100,12 +100,12 @@ class Entry:
 
     @property
     def is_bound(self) -> bool:
-        """Whether it is no player, but a bound to what players can reach."""
+        """Whether this is not a player, but a bound on what players can reach."""
         return bool(self.about["kind"] == BOUND)
 
     @property
     def version(self) -> str:
-        """The package's version and the commit, with + where the checkout had changes."""
+        """The package's version and the commit, with + if the checkout had changes."""
         parts = [self.about["versions"].get("qv-env", "")]
         if self.about["git_commit"]:
             parts.append(self.about["git_commit"][:7] + ("+" if self.about["git_dirty"] else ""))
@@ -113,11 +113,11 @@ class Entry:
 
 
 def read_entries(root: Path = ROOT) -> list[Entry]:
-    """Read all committed results: by suite, bounds first, then players, the best mean first.
+    """Read all committed results, sorted by suite, bounds before players, and the best mean first.
 
     Raises:
-        ResultsError: Results are not whole, or those of one suite do not compare; the message says
-            which.
+        ResultsError: Results are incomplete, or those of one suite are not comparable; the message
+            says which.
         OSError: A file cannot be read.
     """
     entries = [_read_entry(path) for path in sorted((root / RESULTS_FOLDER).glob("*/*.jsonl.gz"))]
@@ -158,7 +158,7 @@ def _read_entry(path: Path) -> Entry:
 
 
 def check_whole_suite(path: Path, results: Results) -> None:
-    """See that rows are of all deals of a named suite.
+    """Check that rows are of all deals of a named suite.
 
     Raises:
         ResultsError: They are not.
@@ -170,7 +170,7 @@ def check_whole_suite(path: Path, results: Results) -> None:
         raise ResultsError(f"{path} has {deals:,} of the {SUITE_SIZES[name]:,} deals of {name}")
 
 
-# ---------------------------------------------------------------------------------- taking results
+# ---------------------------------------------------------------------------------- adding results
 
 
 def add_results(
@@ -184,23 +184,23 @@ def add_results(
     command: str | None = None,
     replace: bool = False,
 ) -> list[Path]:
-    """Take results into ``results/``.
+    """Add results to ``results/``.
 
     Args:
         source: A benchmark's finished folder, or a file of rows.
         root: The checkout.
-        players: Which of its players; none: all.
+        players: Which of its players to add; none: all.
         bound: Whether they are bounds, not players.
         group: The agent of which they are training seeds.
-        note: A remark for the table.
-        command: The command line that makes the rows; needed for a file, which knows none.
-        replace: Whether results that are there already are replaced.
+        note: A note for the table.
+        command: The command line that makes the rows; required for a file, which records none.
+        replace: Whether existing results are replaced.
 
     Returns:
         The files of rows.
 
     Raises:
-        ResultsError: The source has no such player, no whole suite or no command.
+        ResultsError: The source has no such player, an incomplete suite or no command.
         FileExistsError: There are such results already.
         OSError: A file cannot be read or written.
     """
@@ -239,14 +239,14 @@ def add_results(
             files={} if schedule is None else PlayerSpec.parse(schedule.players[name]).files(),
             batch=None if schedule is None else schedule.batch,
         )
-        path.unlink(missing_ok=True)  # rows without their description are refused
+        path.unlink(missing_ok=True)  # old rows must not get the new description
         write_json(path.with_name(f"{file_name(name)}.json"), about.model_dump())
         write_rows(path, ({str(key): row[key] for key in row} for row in rows))
     return list(paths.values())
 
 
 def file_name(player: str) -> str:
-    """Return the name of a player's files, without an ending: letters, digits, ``. = + -``."""
+    """Return the name of a player's files without the suffix: letters, digits, ``. = + -``."""
     return re.sub(r"[^A-Za-z0-9.=+]+", "-", player).strip("-.") or "player"
 
 
@@ -267,7 +267,7 @@ def player_command(schedule: Schedule, player: str) -> str:
 
 
 def _made_with(source: Path) -> dict[str, Any]:
-    """Date, commit and versions: the source's own, or, of a file, those of now."""
+    """Return date, commit and versions: those of the source, or for a file the present ones."""
     if source.is_dir():
         try:
             made = checked(_Made, read_json(source / SUMMARY), str(source / SUMMARY)).model_dump()
@@ -290,20 +290,20 @@ def _made_with(source: Path) -> dict[str, Any]:
 
 
 def verify(entry: Entry, deals: int) -> str | None:
-    """Play the first deals of an entry again, as its benchmark did, and compare the rows.
+    """Repeat the first deals of an entry, as in its benchmark, and compare the rows.
 
-    Batches of games are played whole: at least so many deals are played.
+    Only whole batches of games are played, so more deals than required may be repeated.
 
     Args:
-        entry: A row of the scoreboard whose player ``agents.players`` can make.
-        deals: How many deals, at least 1.
+        entry: A row of the scoreboard whose player ``agents.players`` can create.
+        deals: The least number of deals to repeat, at least 1.
 
     Returns:
-        None where all rows are the same; else what differs.
+        None if all rows are the same; else a description of the difference.
 
     Raises:
-        ValueError: The player cannot be made.
-        WorkerError: It failed.
+        ValueError: The player cannot be created.
+        WorkerError: The player failed.
     """
     spec, name = entry.about["spec"], entry.summary.player
     files = PlayerSpec.parse(spec).files()

@@ -1,4 +1,4 @@
-"""The published rows that come with the package: the results without the games' actions."""
+"""The published rows included in the package: the results without the actions of the games."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = Path("qv_env", "data", "published")
 
 
 def _wanted(entries: Sequence[Entry], root: Path) -> dict[Path, tuple[list[dict[str, Any]], bytes]]:
-    """The files of rows, each with its rows and what the file beside it holds."""
+    """Return the files of rows, each with its rows and the content of the file beside it."""
     wanted = {}
     for entry in entries:
         if entry.suite in PUBLISHED_SUITES:
@@ -31,9 +31,9 @@ def _beside(path: Path) -> Path:
 
 
 def outdated(entries: Sequence[Entry], root: Path) -> list[Path]:
-    """Return the published files of rows that are not those of the results.
+    """Return the published files of rows that do not agree with the results.
 
-    They are missing, hold other rows, have another description beside them, or have no results.
+    Such a file is missing, has other rows or another description, or belongs to no results.
     """
     wanted = _wanted(entries, root)
     old = [path for path in (root / FOLDER).glob("*/*.jsonl.gz") if path not in wanted]

@@ -1,4 +1,4 @@
-"""What is made of the committed results: the scoreboard as Markdown, CSV and in the README."""
+"""The tables of the committed results: the scoreboard as Markdown, as CSV and in the README."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _END = "<!-- end of scoreboard -->"
 
 
 def scoreboard_cells(entries: Sequence[Entry]) -> list[list[str]]:
-    """Return the scoreboard of one suite, the heading first."""
+    """Return the scoreboard of one suite, with a header row."""
     cells = [
         [
             "player",
@@ -63,7 +63,7 @@ def scoreboard_cells(entries: Sequence[Entry]) -> list[list[str]]:
 
 
 def short_table(entries: Sequence[Entry]) -> str:
-    """Return the table of one suite for the README, in Markdown: what is in all rows left out."""
+    """Return the table of one suite for the README, in Markdown, without constant columns."""
     cells = scoreboard_cells(entries)
     return markdown_rows([row[:8] for row in cells])
 
@@ -107,7 +107,7 @@ def markdown_text_of(entries: Sequence[Entry]) -> str:
 
 
 def _groups(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """The agents with several training seeds, and their players."""
+    """Return the agents with several training seeds, with their players."""
     groups: dict[str, list[str]] = {}
     for entry in entries:
         if entry.about["group"]:
@@ -116,7 +116,7 @@ def _groups(entries: Sequence[Entry]) -> dict[str, list[str]]:
 
 
 def csv_text_of(entries: Sequence[Entry]) -> str:
-    """Return the content of ``docs/scoreboard.csv``: a line a row, numbers in full."""
+    """Return the content of ``docs/scoreboard.csv``: a line per row, with unrounded numbers."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     intervals = ("mean_score", "win_rate", "mean_foundation_cards")
@@ -170,7 +170,7 @@ def readme_text_of(text: str, entries: Sequence[Entry]) -> str:
     """Return a README with its scoreboards replaced by those of the results.
 
     Raises:
-        ResultsError: A place begins and does not end, or its suite has no results.
+        ResultsError: A scoreboard has no end marker, or its suite has no results.
     """
 
     def table(match: re.Match[str]) -> str:
@@ -187,7 +187,7 @@ def readme_text_of(text: str, entries: Sequence[Entry]) -> str:
 
 
 def pages(entries: Sequence[Entry], root: Path = ROOT) -> dict[Path, str]:
-    """Return the files that are made of the results, and what they are to hold."""
+    """Return the files made from the results, with their required contents."""
     texts = {root / MARKDOWN: markdown_text_of(entries), root / CSV: csv_text_of(entries)}
     readme = root / README
     if readme.is_file():
