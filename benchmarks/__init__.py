@@ -1,1 +1,1 @@
-"""Programs that measure how fast this project is; :mod:`benchmarks.speed` is the main one."""
+"""Programs that measure the speed of this project; :mod:`benchmarks.speed` is the main one."""

@@ -1,4 +1,4 @@
-"""The native batch: against copying the same bytes, and on several threads."""
+"""The native batch: compared with copying the same bytes, and on several threads."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from qv_env.rules import MAX_COLUMN
 
 _CALLS = 10  # steps, or copies, in a round
 _COLUMN_BYTES = NUM_COLUMNS * MAX_COLUMN
-# What a step hands out of a game: the observation, the mask, the reward, two flags, four counts
-# and whether it is won.
+# What a step returns for each game: the observation, the mask, the reward, two flags, four numbers
+# and whether the game is won.
 _GAME_BYTES = _COLUMN_BYTES + NUM_FOUNDATIONS + 3 + NUM_ACTIONS + 8 + 2 + 4 * 8 + 1
 _NUMBERS = ("deal", "score", "moves", "foundation_cards", "won")
 
 
 class Handout(NamedTuple):
-    """What a step of n games hands out, as arrays of their own."""
+    """The data that a step of n games returns, as separate arrays."""
 
     columns: np.ndarray  # uint8 (n, 10, 16)
     foundations: np.ndarray  # uint8 (n, 8)
@@ -43,7 +43,7 @@ class Handout(NamedTuple):
 
 
 def handout(step: tuple[Any, ...]) -> Handout:
-    """Return copies of what a step returned, without what is no number."""
+    """Return copies of the numeric arrays that a step returned."""
     observation, rewards, terminated, truncated, infos = step
     return Handout(
         **{key: np.array(array, order="C") for key, array in observation.items()},
@@ -57,7 +57,7 @@ def handout(step: tuple[Any, ...]) -> Handout:
 
 @compiled
 def copy_games(source: Handout, target: Handout) -> None:
-    """Copy game by game and array by array, in words of eight bytes where an array has them."""
+    """Copy game by game and array by array, in words of eight bytes if a row is that long."""
     n = len(source.reward)
     columns = source.columns.reshape(n, _COLUMN_BYTES).view(np.uint64)
     columns_to = target.columns.reshape(n, _COLUMN_BYTES).view(np.uint64)
@@ -86,7 +86,7 @@ def copy_games(source: Handout, target: Handout) -> None:
 
 @compiled
 def copy_blocks(source: np.ndarray, target: np.ndarray) -> None:
-    """Copy game by game, each one block of bytes: uint8 (n, 406)."""
+    """Copy game by game, each as one block of bytes: uint8 (n, 406)."""
     for i in range(len(source)):
         for k in range(_GAME_BYTES):
             target[i, k] = source[i, k]
@@ -103,19 +103,19 @@ def staggered(env: QuaranteVoleursVectorEnv, player: RandomPlayer) -> dict[str, 
     for age in range(MAX_EPISODE_STEPS):
         infos = env.step(player.act(infos["action_mask"]))[4]
         chosen = ages == age
-        if chosen.any():  # what a reset returns speaks of the games it chose alone
+        if chosen.any():  # the infos of a reset are valid only for the games that it reset
             env.reset(options={"reset_mask": chosen})
             infos = {"action_mask": env.action_masks()}
     return infos
 
 
 class _Play:
-    """Random play in a batch, a round at a time.
+    """Random play in a batch, one round at a time.
 
     Args:
-        games: Of the batch.
-        steps: Of a round.
-        **keywords: Of the batch.
+        games: Number of games in the batch.
+        steps: Number of steps in a round.
+        **keywords: Keywords of the batch.
     """
 
     def __init__(self, games: int, steps: int, **keywords: Any) -> None:
@@ -128,7 +128,7 @@ class _Play:
         self.ended = 0
 
     def round(self) -> float:
-        """Play some steps; return the seconds of a game's step, choosing left out."""
+        """Play some steps; return the seconds per game and step, without choosing actions."""
         seconds = 0.0
         for _ in range(self.steps):
             actions = self.player.act(self._infos["action_mask"])
@@ -149,7 +149,7 @@ class _Play:
 
 
 def measure_batch(sizes: Sizes) -> Result:
-    """Measure the batch and copies of what its steps hand out, in turns."""
+    """Measure the batch and copies of the data that its steps return, in alternating rounds."""
     games = sizes.games
     live, fresh = _Play(games, _CALLS, copy=False), _Play(games, _CALLS, copy=True)
     source = handout(fresh.env.step(fresh.player.actions * 0))
@@ -183,7 +183,7 @@ def measure_batch(sizes: Sizes) -> Result:
     rows = [
         Row(f"copying a step's {_GAME_BYTES} bytes, array by array", rate(times["copy"]),
             "games/s"),
-        Row("the same bytes as one block a game", rate(times["copy_block"]), "games/s",
+        Row("the same bytes as one block per game", rate(times["copy_block"]), "games/s",
             ratio(times, "copy", "copy_block"), "of copying array by array"),
         Row(f"native batch, {games:,} games, copy=False", rate(times["copy_false"]), "steps/s",
             ratio(times, "copy", "copy_false"), "of copying",
@@ -208,7 +208,7 @@ def measure_batch(sizes: Sizes) -> Result:
 
 
 def digest_of(games: int, num_threads: int, steps: int) -> str:
-    """Play a batch at random and return a hash of all that its steps handed out."""
+    """Play a batch at random and return a hash of all data that its steps returned."""
     env = QuaranteVoleursVectorEnv(games, num_threads=num_threads, max_episode_steps=steps // 2)
     player = RandomPlayer(games)
     digest = hashlib.sha256()
@@ -223,7 +223,7 @@ def digest_of(games: int, num_threads: int, steps: int) -> str:
 
 
 def measure_threads(sizes: Sizes) -> Result:
-    """Measure a large batch on one thread and on two, and compare what they hand out."""
+    """Measure a large batch on one thread and on two, and compare the data they return."""
     games = sizes.many_games
     digests = [digest_of(games, threads, 40) for threads in (1, 2)]
     plays = {threads: _Play(games, 1, copy=False, num_threads=threads) for threads in (1, 2)}
@@ -235,7 +235,7 @@ def measure_threads(sizes: Sizes) -> Result:
         Row(f"{games:,} games, num_threads=1", rate(times["1"]), "steps/s"),
         Row(f"{games:,} games, num_threads=2", rate(times["2"]), "steps/s",
             ratio(times, "1", "2"), "of one thread"),
-        Row("differing bytes in what both hand out", "none" if same else "some",
+        Row("differing bytes in the data of both", "none" if same else "some",
             ratio=float(not same), target=Target("none", 0.0)),
     ]  # fmt: skip
     return Result(

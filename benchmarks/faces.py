@@ -1,4 +1,4 @@
-"""The single environment and the stable-baselines3 environment, against the plain ways."""
+"""The single environment and the stable-baselines3 environment, compared with baselines."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from benchmarks.measure import summary as summary_of
 from qv_env import ENV_ID, MAX_EPISODE_STEPS
 from qv_env.sb3 import make_sb3_env
 
-_CHUNK = 20  # steps of a single environment in a round: few, lest rounds be interrupted
+_CHUNK = 20  # steps of a single environment in a round: few, so that rounds are rarely interrupted
 
 
 class PreparedEnv(gym.Env):
-    """Does nothing but hand out a recorded game: its arrays and infos, as they are or copied.
+    """Only returns the arrays and infos of a recorded game, or copies of them.
 
     Args:
-        env: Whose spaces it has.
+        env: The environment whose spaces it has.
         game: Observation and info of the reset and of each step.
-        copying: Whether arrays and dicts are copied when they are handed out.
+        copying: Whether copies of arrays and dicts are returned.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's)
@@ -40,12 +40,12 @@ class PreparedEnv(gym.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Return what the recorded reset did."""
+        """Return the result of the recorded reset."""
         self._next = iter(self._game).__next__
         return self._next()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Return what the recorded step did."""
+        """Return the result of the next recorded step."""
         observation, info = self._next()
         if self._copying:
             observation = {key: array.copy() for key, array in observation.items()}
@@ -54,11 +54,11 @@ class PreparedEnv(gym.Env):
 
 
 class _Replay:
-    """Plays one recorded game again and again, a round at a time.
+    """Plays one recorded game repeatedly, one round at a time.
 
     Args:
         env: The environment.
-        actions: The game.
+        actions: The actions of the game.
     """
 
     def __init__(self, env: gym.Env, actions: list[Any]) -> None:
@@ -67,7 +67,7 @@ class _Replay:
         self._at = len(actions)
 
     def round(self) -> float:
-        """Play some steps, a new game first where there are none left; seconds a step."""
+        """Play some steps, starting a new game if none are left; return the seconds per step."""
         if self._at >= len(self._actions):
             self._env.reset(seed=0)
             self._at = 0
@@ -123,7 +123,7 @@ def measure_single(sizes: Sizes) -> Result:
 
 
 def _layers(env: gym.Env) -> list[str]:
-    """The names of the wrappers around an environment, outermost first."""
+    """Return the names of the wrappers around an environment, outermost first."""
     names = []
     while isinstance(env, gym.Wrapper):
         names.append(type(env).__name__)
@@ -135,7 +135,7 @@ class _VecPlay:
     """Random play in a stable-baselines3 environment.
 
     Args:
-        env: The environment, reset already.
+        env: The environment, already reset.
     """
 
     def __init__(self, env: VecEnv) -> None:
@@ -144,7 +144,7 @@ class _VecPlay:
         self._masks = get_action_masks(env)
 
     def step(self) -> float:
-        """Step, then ask for the masks as MaskablePPO does; seconds of both."""
+        """Step, then get the masks as MaskablePPO does; return the seconds of both."""
         actions = self._player.act(self._masks)
         begin = time.perf_counter()
         self._env.step(actions)
@@ -164,7 +164,7 @@ def measure_sb3(sizes: Sizes) -> Result:
         env.seed(0)
         env.reset()
         plays[name] = _VecPlay(env)
-    # All games begin together, so that resets come together: whole episodes count, not medians.
+    # All games begin at once, so resets coincide: whole episodes are timed, not medians of rounds.
     times = in_turns({name: play.step for name, play in plays.items()}, 0.0, sizes.sb3_steps)
     totals = {name: float(values.sum()) for name, values in times.items()}
     steps = sizes.sb3_steps * games

@@ -1,4 +1,4 @@
-"""What happens once: imports, compiling, memory. Each is measured in processes of their own."""
+"""One-time costs: imports, compiling, memory; each measured in new processes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ print(json.dumps(found))
 
 
 def measure_first_use(sizes: Sizes) -> Result:
-    """Measure importing, the first reset and step, and the same again from numba's cache."""
+    """Measure the import and the first reset and step, without and with a compile cache."""
     names = ("import", "compile", "cached")
     details: dict[str, Any] = {}
     rows, imports = [], []
@@ -91,16 +91,16 @@ def measure_first_use(sizes: Sizes) -> Result:
 
 
 def measure_memory(sizes: Sizes) -> Result:
-    """Measure what a large batch adds to a process, and how much of it are arrays."""
+    """Measure the memory that a large batch adds to a process, and how much of it is arrays."""
     details: dict[str, Any] = {"numpy": np.__version__}
     rows = []
     for copy in (False, True):
         found: dict[str, int] = {}
         for trace in (True, False):
             child = ["-c", _MEMORY, str(sizes.memory_games), str(copy), str(trace)]
-            found |= run_python(child)  # the second's resident memory is without the tracing
+            found |= run_python(child)  # resident memory is taken from the run without tracing
         details[f"copy={copy}"] = found
-        # With copy=True the last step's outputs, which the caller holds, come on top.
+        # With copy=True, the last step's outputs, which the caller holds, are added.
         what = f"{sizes.memory_games:,} games, copy={copy}" + ", with one step's outputs" * copy
         target = None if copy else Target("< 100 MB", 100.0)
         for name, title in (("traced_bytes", "allocated"), ("resident_bytes", "resident")):

@@ -1,4 +1,4 @@
-"""What the benchmarks share: rounds taken in turns, and the rows of the table they fill."""
+"""What the benchmarks share: alternating rounds, and the rows of the results table."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Sizes:
     """How much is measured.
 
     Attributes:
-        seconds: How long each comparison of short rounds goes on.
-        games: Of the native batch.
-        many_games: Of the batch that threads share.
-        sb3_games: Of the two stable-baselines3 environments.
-        sb3_steps: Steps of both, whole episodes where they are a multiple of 500.
+        seconds: The duration of each comparison of short rounds.
+        games: Number of games in the native batch.
+        many_games: Number of games in the batch that threads share.
+        sb3_games: Number of games in each of the two stable-baselines3 environments.
+        sb3_steps: Steps of both; a multiple of 500 makes them whole episodes.
         iterations: Rollouts and updates of each learner.
-        memory_games: Of the batch whose memory is measured.
+        memory_games: Number of games in the batch whose memory is measured.
         processes: How often a first use is repeated, each time in a new process.
         training: Overrides of the training config.
     """
@@ -53,13 +53,13 @@ QUICK = Sizes(seconds=1.5, sb3_steps=500, iterations=2, processes=1)
 
 @dataclass(frozen=True)
 class Target:
-    """What the issue asks of a figure.
+    """The target for a figure.
 
     Attributes:
-        text: In words.
-        bound: The least, or the largest, value that will do.
-        at_least: Which of the two ``bound`` is.
-        aim: Whether it is only hoped for.
+        text: The target in words.
+        bound: The smallest or the largest value that meets the target.
+        at_least: Whether ``bound`` is the smallest such value.
+        aim: Whether the target is only an aim, not a requirement.
     """
 
     text: str
@@ -68,22 +68,22 @@ class Target:
     aim: bool = False
 
     def met(self, value: float) -> bool:
-        """Whether a value will do."""
+        """Whether a value meets the target."""
         return value >= self.bound if self.at_least else value <= self.bound
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table.
+    """A row of the table.
 
     Attributes:
         what: What was measured.
-        value: The figure, or words where there is none.
-        unit: Of the figure.
-        ratio: The figure compared with another, as ``ratio_of`` says; the target is for the ratio
-            where there is one.
-        ratio_of: What the ratio compares.
-        target: What the issue asks.
+        value: The figure, or words if there is none.
+        unit: The unit of the figure.
+        ratio: The ratio to another figure, which ``ratio_of`` describes; if there is one, the
+            target applies to it.
+        ratio_of: A description of the ratio.
+        target: The target.
     """
 
     what: str
@@ -94,43 +94,43 @@ class Row:
     target: Target | None = None
 
     def met(self) -> bool | None:
-        """Whether the target is met; None where there is none, or nothing to compare with it."""
+        """Whether the target is met; None if there is no target, or no figure."""
         compared = self.value if self.ratio is None else self.ratio
         if self.target is None or isinstance(compared, str):
             return None
         return self.target.met(compared)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as JSON takes it, with ``met`` beside its attributes."""
+        """Return the row as JSON values: its attributes and ``met``."""
         return asdict(self) | {"met": self.met()}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one benchmark found: rows of the table, and further figures for the JSON file."""
+    """The result of one benchmark: rows of the table, and further figures for the JSON file."""
 
     rows: list[Row]
     details: dict[str, Any] = field(default_factory=dict)
 
 
-# ----------------------------------------------------------------------------- rounds in turns
+# -------------------------------------------------------------------------- alternating rounds
 
 
 def in_turns(
     tasks: Mapping[str, Callable[[], float]], seconds: float, at_least: int = 3
 ) -> dict[str, np.ndarray]:
-    """Run short rounds of several tasks in turns, so that what disturbs one disturbs all.
+    """Run short rounds of several tasks in alternation, so that disturbances affect all of them.
 
     Args:
-        tasks: By name; each runs one round and returns the seconds a unit of its work took.
-        seconds: When to stop.
-        at_least: Rounds of each, however long they take.
+        tasks: The tasks, by name; each runs one round and returns the seconds per unit of work.
+        seconds: The duration after which no further round starts.
+        at_least: The least number of rounds of each, however long they take.
 
     Returns:
-        Seconds a unit, by task: float64 (rounds,); entry k of all tasks was measured together.
+        Seconds per unit, by task: float64 (rounds,); entries k of all tasks are from one round.
     """
     for task in tasks.values():
-        task()  # caches and compilers warm up
+        task()  # warm-up of caches and compilers
     found: dict[str, list[float]] = {name: [] for name in tasks}
     end = time.perf_counter() + seconds
     rounds = 0
@@ -142,17 +142,17 @@ def in_turns(
 
 
 def ratio(times: Mapping[str, np.ndarray], numerator: str, denominator: str) -> float:
-    """Return the median over rounds of one task's seconds a unit over another's."""
+    """Return the median over rounds of the ratio of two tasks' seconds per unit."""
     return float(np.median(times[numerator] / times[denominator]))
 
 
 def rate(times: np.ndarray) -> float:
-    """Return units a second in the median round."""
+    """Return the units per second in the median round."""
     return float(1 / np.median(times))
 
 
 def summary(times: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return each task's rounds in few numbers: how many, and seconds a unit."""
+    """Return a summary of each task's rounds: their number, and seconds per unit."""
     return {
         name: {
             "rounds": len(values),
@@ -169,12 +169,12 @@ def summary(times: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 @compiled
 def choose_legal(masks: np.ndarray, actions: np.ndarray, random: np.ndarray) -> None:
-    """Choose a uniformly random legal action in each game; 0 where none is legal.
+    """Choose a uniformly random legal action in each game; 0 if none is legal.
 
     Args:
         masks: int8 or bool (n, num_actions).
         actions: int64 (n,); written.
-        random: uint64 (1,), the state of the generator (SplitMix64); goes on.
+        random: uint64 (1,), the state of the generator (SplitMix64); advanced.
     """
     for i in range(len(masks)):
         legal = 0
@@ -192,11 +192,11 @@ def choose_legal(masks: np.ndarray, actions: np.ndarray, random: np.ndarray) -> 
 
 
 class RandomPlayer:
-    """Chooses for all games of a batch at once, and keeps the time that takes.
+    """Chooses actions for all games of a batch at once, and measures the time that takes.
 
     Args:
-        num_games: Of the batch.
-        seed: Of the choices.
+        num_games: Number of games in the batch.
+        seed: Seeds the choices.
     """
 
     def __init__(self, num_games: int, seed: int = 0) -> None:
@@ -223,12 +223,12 @@ def run_python(
     """Run a new Python process in the checkout and return the JSON it prints on its last line.
 
     Args:
-        arguments: Of the interpreter.
+        arguments: Arguments of the interpreter.
         python: The interpreter.
-        **environment: Variables set on top of this process's.
+        **environment: Environment variables, in addition to this process's.
 
     Raises:
-        RuntimeError: The process failed; the message ends as its error output does.
+        RuntimeError: The process failed; the message ends with the end of its error output.
     """
     done = subprocess.run(
         [python, *arguments],

@@ -1,8 +1,8 @@
 """Other environments beside this one: ``python -m benchmarks.peers NAME SECONDS GAMES``.
 
-Each runs in a process of its own, on one core, in turns with this project's batch (``copy=True``,
-as ``gym.make_vec`` makes it). Where a peer has legal actions, one is chosen at random; choosing is
-not counted, but in OpenSpiel's loop over one game. Observations and masks are read each step.
+Each runs in its own process, on one core, alternating with this project's batch (``copy=True``, the
+default of ``gym.make_vec``). If a peer has legal actions, one is chosen at random; choosing is not
+counted, except in OpenSpiel's loop over one game. Observations and masks are read at each step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CALLS = 10  # steps in a round
 def _rounds(
     games: int, choose: Callable[[], Any], step: Callable[[Any], Any]
 ) -> Callable[[], float]:
-    """A round of steps, which returns the seconds of a game's step, choosing left out."""
+    """Return a round of steps, which returns the seconds per game and step, without choosing."""
 
     def play() -> float:
         seconds = 0.0
@@ -108,7 +108,7 @@ def _jax_play(
     step: Callable[[Any, Any, Any], Any],
     read: Callable[[Any], tuple[Any, Any]],
 ) -> Callable[[], float]:
-    """Rounds of a batch in JAX: ``step(state, actions, keys)``, and what is read of a state."""
+    """Return a round in JAX, given ``step(state, actions, keys)`` and ``read(state)``."""
     jax: Any = import_module("jax")
     key = jax.random.PRNGKey(0)
     draw = jax.jit(lambda key, mask: jax.random.categorical(key, jax.numpy.where(mask, 0.0, -1e9)))
@@ -153,7 +153,7 @@ def _jumanji(games: int) -> Callable[[], float]:
 
 
 class Peer(NamedTuple):
-    """Another environment: its name in the table, the packages it needs, its rounds."""
+    """Another environment: its title in the table, the packages it needs, and its rounds."""
 
     title: str
     modules: tuple[str, ...]
@@ -186,7 +186,7 @@ def _native(games: int) -> Callable[[], float]:
 
 
 def measure_here(name: str, seconds: float, games: int) -> dict[str, Any]:
-    """Measure one peer in this process, and this project's batch beside it."""
+    """Measure one peer and this project's batch, in this process."""
     peer = PEERS[name]
     if any(find_spec(module) is None for module in peer.modules):
         return {"installed": None}
@@ -208,8 +208,8 @@ def measure_peers(sizes: Sizes, python: str = sys.executable) -> Result:
     """Measure every peer that is installed.
 
     Args:
-        sizes: How much.
-        python: The interpreter whose packages count.
+        sizes: How much is measured.
+        python: The interpreter whose installed packages are used.
     """
     rows, details = [], {}
     for name, peer in PEERS.items():
@@ -221,7 +221,7 @@ def measure_peers(sizes: Sizes, python: str = sys.executable) -> Result:
             continue
         rows.append(
             Row(f"{peer.title} ({found['installed']})", found["steps_per_s"], "steps/s",
-                found["native_ratio"], "times as fast is ours")
+                found["native_ratio"], "(ours / peer)")
         )  # fmt: skip
     return Result(rows, details)
 

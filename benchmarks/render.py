@@ -1,4 +1,4 @@
-"""How many pictures of the table are drawn in a second, on one core.
+"""Measure how many pictures of the table are drawn per second, on one core.
 
     python -m benchmarks.render [--frames N]
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _render(options: argparse.Namespace) -> int:
-    """Print frames per second: steps and pictures together, and the pictures alone."""
+    """Print frames per second: of steps and pictures together, and of pictures alone."""
     frames = options.frames
     env = gym.make("qv_env:QuaranteVoleurs-v0", render_mode="rgb_array")
     _, info = env.reset(seed=0)

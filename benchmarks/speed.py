@@ -1,8 +1,8 @@
-"""How fast everything is: ``python -m benchmarks.speed [--out FILE.json] [--quick]``.
+"""Measure the speed of everything: ``python -m benchmarks.speed [--out FILE.json] [--quick]``.
 
-Prints a table of all figures with the ratios that count, and what each must reach;
-docs/speed.md explains them. ``--markdown docs/speed.md`` also puts the table into that page, and
-``--from FILE.json`` does so with the figures of an earlier run.
+The program prints a table of all figures with ratios and targets, which docs/speed.md explains.
+``--markdown docs/speed.md`` also writes the table to that page, and ``--from FILE.json`` uses the
+figures of an earlier run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# As the Makefile has it: torch's waiting threads sleep. Read when torch is first imported.
+# As in the Makefile: waiting torch threads sleep. The variable is read when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from benchmarks.measure import FULL, QUICK, Result, Sizes
@@ -79,7 +79,7 @@ def _peers(sizes: Sizes, python: str = sys.executable) -> Result:
     return measure_peers(sizes, python)
 
 
-# In this order. Each imports what it needs itself: most runs need no torch.
+# In this order. Each imports its own dependencies, since most need no torch.
 BENCHMARKS: dict[str, Callable[[Sizes], Result]] = {
     "batch": _batch,
     "threads": _threads,
@@ -93,14 +93,14 @@ BENCHMARKS: dict[str, Callable[[Sizes], Result]] = {
 
 
 def machine() -> dict[str, Any]:
-    """Return what is known of the machine."""
+    """Return a description of the machine."""
     cpu = platform.processor()
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 cpu = line.partition(":")[2].strip()
                 break
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         pass
     return {"cpu": cpu, "cores": os.cpu_count(), "system": platform.platform()}
 
@@ -108,9 +108,9 @@ def machine() -> dict[str, Any]:
 def measure(
     names: Sequence[str], sizes: Sizes, benchmarks: dict[str, Callable[[Sizes], Result]]
 ) -> dict[str, Any]:
-    """Run benchmarks and return the report of all of them, as JSON takes it.
+    """Run benchmarks and return the report of all of them, as JSON values.
 
-    A benchmark that fails does not stop the others: its error stands in its place.
+    A benchmark that fails does not stop the others: the report has its error instead.
     """
     commit, dirty = git_state()
     report: dict[str, Any] = {
@@ -156,8 +156,8 @@ def _ratio(value: float) -> str:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Return a report as a Markdown table and a line on where it was made."""
-    lines = ["| | what | measured | ratio | asked for | met |", "|---|---|---|---|---|---|"]
+    """Return a report as a Markdown table, with a line about its date, machine and versions."""
+    lines = ["| | what | measured | ratio | target | met |", "|---|---|---|---|---|---|"]
     for name, found in report["results"].items():
         title = name
         for row in found["rows"]:
@@ -189,7 +189,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def put_into(page: Path, text: str) -> None:
-    """Replace what stands between the two marker comments of a Markdown page.
+    """Replace the text between the two marker comments of a Markdown page.
 
     Raises:
         ValueError: The page has no such markers.
@@ -230,8 +230,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program.
 
     Returns:
-        Its exit status: 0, 1 where a benchmark failed (not where a target was missed), or as
-        ``qv_env.command_line.run`` says.
+        Its exit status: 0, 1 if a benchmark failed (not if a target was missed), or that of
+        ``qv_env.command_line.run``.
     """
     return command_line.run(_parser(), _speed, arguments)
 

@@ -1,4 +1,4 @@
-"""Training: our learner against MaskablePPO over ``DummyVecEnv``, and where its time goes."""
+"""Training: our learner compared with MaskablePPO over ``DummyVecEnv``, and its time profile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from qv_env import ENV_ID
 
 _CONFIG = ROOT / "configs" / "quick.yaml"
 
-# Parts of a training iteration, as the table names them.
+# The parts of a training iteration, by their names in the table.
 _KERNEL = "environment: the compiled batch and its arrays"
 _ADAPTER = "environment: the adapter to stable-baselines3"
 _MASKS = "environment: masks"
@@ -38,9 +38,9 @@ _FORWARD = "network: choosing actions"
 _EVALUATE = "network: forward in updates"
 _BACKWARD = "network: backward"
 _LOOK = "network: reading positions"
-_WEIGHTS = "network: layers joined, and their gradients parted"
+_WEIGHTS = "network: combining layers, and splitting their gradients"
 _OPTIMIZER = "network: optimizer and clipping of gradients"
-_WAIT = "waiting for other threads to do their part of the network"
+_WAIT = "waiting for other threads' share of the network"
 _STORE = "rollout buffer: storing"
 _SAMPLE = "rollout buffer: minibatches"
 _ROLLOUT = "the rest of rollouts"
@@ -76,11 +76,11 @@ class StockPolicy(TablePolicy):
 
 
 class PlainLearner:
-    """MaskablePPO as its documentation has it, with the network and settings of a run.
+    """MaskablePPO as its documentation uses it, with the network and settings of a run.
 
     Args:
-        config: The run.
-        stock: Whether its distributions are sb3_contrib's (where the run's network is ours).
+        config: The run's config.
+        stock: Whether to use sb3_contrib's distributions (if the run's network is ours).
     """
 
     def __init__(self, config: RunConfig, stock: bool) -> None:
@@ -118,9 +118,9 @@ class PlainLearner:
 
 
 class Stopwatch:
-    """Wall time by label, of functions that call each other: each second counts once.
+    """Wall time by label, of nested functions: each second counts for the innermost one.
 
-    Of threads that share work, the main one's time counts.
+    If threads share work, the main thread's time counts.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Stopwatch:
         self._inner: list[float] = []
 
     def timed(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does the same and whose own time is kept under a label."""
+        """Return a wrapped function whose own time is added to a label."""
 
         def run(*arguments: Any, **keywords: Any) -> Any:
             if threading.current_thread() is not threading.main_thread():
@@ -147,7 +147,7 @@ class Stopwatch:
 
 
 def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
-    """The functions that training with a model calls: their owner, their name, their label."""
+    """Yield the functions that training with a model calls: owner, name, label."""
     env = model.env
     while env is not None:
         for name in ("step", "step_async", "step_wait", "advance"):
@@ -190,7 +190,7 @@ def _parts(model: Any) -> Iterator[tuple[Any, str, str]]:
 
 
 def breakdown(learner: Any, iterations: int) -> dict[str, float]:
-    """Return the shares of wall time that the parts of training iterations take, by label."""
+    """Return the share of wall time of each part of training iterations, by label."""
     watch = Stopwatch()
     with ExitStack() as stack:
         for owner, name, label in _parts(learner.model):
@@ -213,7 +213,7 @@ def _environment_share(shares: dict[str, float]) -> float:
 
 
 def measure_training(sizes: Sizes) -> Result:
-    """Measure three learners in turns, then the shares of time in each."""
+    """Measure three learners in alternation, then the shares of time in each."""
     (config,) = load_config(_CONFIG, sizes.training)
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(config.torch_threads)
