@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -70,7 +70,8 @@ from qv_env.evaluation.schedule import (
     read_description,
 )
 from qv_env.evaluation.workers import Spent, Task, Workers, play_task
-from qv_env.files import held, write_json
+from qv_env.files import append, write_json
+from qv_env.folders import taken
 from qv_env.schema import Strict, checked_lines
 from qv_env.strict_json import FormatError
 
@@ -278,8 +279,7 @@ def play_into(
     check_folder(folder, overwrite or resume)
     if resume:
         check_same_schedule(folder, schedule)
-    folder.mkdir(parents=True, exist_ok=True)
-    with held(folder):
+    with taken(folder):
         if not resume:
             for name in reversed(FILES):
                 (folder / name).unlink(missing_ok=True)
@@ -329,12 +329,12 @@ def _play_on(
         for task, said in play(stack, waiting):
             if isinstance(said, Spent):
                 times.append(_time_row(task, said))
-                _append(clock, times[-1])
+                append(clock, row_line(times[-1]).encode())
                 continue
             row = _row(schedule, players, task, said)
             before = rows.setdefault(_key(row), row)
             if before is row:
-                _append(journal, row)
+                append(journal, row_line(row).encode())
                 shown.add(row)
             elif before != row:  # in a batch that was interrupted and is repeated
                 raise ResultsError(_difference(folder, before, row))
@@ -353,13 +353,6 @@ def _difference(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any])
         f"{folder}: {now['player']} does not play {now['code']} as it did before the interruption"
         f" ({keys[0]} was {before[keys[0]]!r} and is {now.get(keys[0])!r}): --overwrite begins anew"
     )
-
-
-def _append(file: BinaryIO, row: Mapping[str, Any]) -> None:
-    """Append a line; on return the operating system has it, even if this process is killed."""
-    line = row_line(row).encode("utf-8")
-    while line:
-        line = line[file.write(line) :]
 
 
 def _journal(path: Path, kind: type[Strict]) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ from qv_env.evaluation.schedule import (
 )
 from qv_env.evaluation.stats import Interval, mean_interval, paired_difference, proportion_interval
 from qv_env.evaluation.summary import PlayerSummary, compare_scores, summarize
-from qv_env.files import InUseError, held
+from qv_env.files import InUseError, held, temporary_file
 from tests.marks import holds_folders
 
 ROOT = Path(__file__).parents[2]
@@ -416,6 +416,15 @@ def test_a_file_in_the_folders_place_is_refused(tmp_path, capsys):
         assert bench("greedy", "--deals", "1", "--out", out) == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert path.read_text() == "mine"
+
+
+@holds_folders
+def test_what_a_kill_left_of_temporary_files_goes(tmp_path):
+    with temporary_file(tmp_path) as temporary:
+        name = temporary.name
+    (tmp_path / name).write_bytes(b"half a summary")
+    assert bench("greedy", "--deals", "1", "--out", tmp_path) == 0
+    assert names_in(tmp_path) == sorted(FILES)
 
 
 def test_a_full_disk_is_an_error_in_one_line(tmp_path, monkeypatch, capsys):
