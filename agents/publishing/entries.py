@@ -24,6 +24,7 @@ from qv_env.evaluation.results import (
     environment_of,
     read_results,
     result_row,
+    row_difference,
     write_rows,
 )
 from qv_env.evaluation.schedule import DESCRIPTION, Schedule, read_description, read_schedule
@@ -325,7 +326,9 @@ def verify(entry: Entry, deals: int) -> str | None:
     player = PLAYERS.make(spec)
     tasks = [task for task in schedule.tasks({name: player}) if task.first < deals]
     environment = environment_of(player, schedule.max_episode_steps)
-    rows = {(row["seed"], row["index"]): row for row in frame.to_dict("records")}
+    rows: dict[tuple[int, int], Any] = {
+        (row["seed"], row["index"]): row for row in frame.to_dict("records")
+    }
     with Workers(1, PLAYERS) as workers:
         for task, said in workers.play(tasks):
             if isinstance(said, Spent):
@@ -333,8 +336,7 @@ def verify(entry: Entry, deals: int) -> str | None:
             row = result_row(
                 name, player.settings, environment, schedule.suite, task.seed, said, schedule.record
             )
-            before = rows[task.seed, said.index]
-            for key, value in row.items():
-                if before[key] != value:
-                    return f"{row['code']}: {key} was {before[key]!r} and is {value!r}"
+            different = row_difference(rows[task.seed, said.index], row)
+            if different:
+                return f"{row['code']}: {different}"
     return None

@@ -143,7 +143,7 @@ class ValueConfig(SeededConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class Games:
+class PlayedGames:
     """Games that were played.
 
     Attributes:
@@ -225,7 +225,7 @@ def _play_exploring(
 
 def play_games(
     config: ValueConfig, threads: int, say: Callable[[str], object] = lambda line: None
-) -> Games:
+) -> PlayedGames:
     """Play a run's games.
 
     Args:
@@ -265,7 +265,7 @@ def play_games(
     finally:
         pool.shutdown(cancel_futures=True)
     decks, actions, draws, scores, wins = zip(*results, strict=True)
-    return Games(
+    return PlayedGames(
         np.stack(decks),
         np.concatenate(actions),
         np.cumsum([0, *map(len, actions)]),
@@ -313,7 +313,7 @@ class ValueLearner:
         games: Its games.
     """
 
-    def __init__(self, config: ValueConfig, games: Games) -> None:
+    def __init__(self, config: ValueConfig, games: PlayedGames) -> None:
         self.config = config
         torch.set_num_threads(config.torch_threads)
         torch.set_float32_matmul_precision(config.matmul_precision)

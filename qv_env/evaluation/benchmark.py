@@ -55,6 +55,7 @@ from qv_env.evaluation.results import (
     environment_of,
     frame_of,
     result_row,
+    row_difference,
     row_line,
     sorted_rows,
     write_rows,
@@ -333,11 +334,15 @@ def _play_on(
                 continue
             row = _row(schedule, players, task, said)
             before = rows.setdefault(_key(row), row)
+            different = row_difference(before, row)
             if before is row:
                 append(journal, row_line(row).encode())
                 shown.add(row)
-            elif before != row:  # in a batch that was interrupted and is repeated
-                raise ResultsError(_difference(folder, before, row))
+            elif different:  # in a batch that was interrupted and is repeated
+                raise ResultsError(
+                    f"{folder}: {row['player']} does not play {row['code']} as it did before the"
+                    f" interruption ({different}): --overwrite begins anew"
+                )
     ordered = sorted_rows(rows.values(), list(schedule.players), schedule.seeds)
     write_rows(folder / RESULTS, ordered)
     return Results(frame_of(ordered), _seconds_per_deal(times))
@@ -345,14 +350,6 @@ def _play_on(
 
 def _key(row: Mapping[str, Any]) -> tuple[str, int, int]:
     return row["player"], row["seed"], row["index"]
-
-
-def _difference(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    keys = [key for key in before if before[key] != now.get(key)]
-    return (
-        f"{folder}: {now['player']} does not play {now['code']} as it did before the interruption"
-        f" ({keys[0]} was {before[keys[0]]!r} and is {now.get(keys[0])!r}): --overwrite begins anew"
-    )
 
 
 def _journal(path: Path, kind: type[Strict]) -> list[dict[str, Any]]:

@@ -189,6 +189,18 @@ def parse_row(line: str) -> dict[str, Any]:
     return dict(row)
 
 
+def row_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Return how a row of the same game differs from an earlier one, or None where it does not.
+
+    Returns:
+        The first key that differs, with both values, such as ``score was 20 and is 25``.
+    """
+    for key in {**before, **now}:
+        if before.get(key) != now.get(key):
+            return f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
+    return None
+
+
 def decoded_actions(text: object) -> list[int]:
     """Return the actions of a row.
 

@@ -15,7 +15,7 @@ from qv_env.evaluation.reports import page as module
 from qv_env.evaluation.reports.page import (
     Bullets,
     Code,
-    Games,
+    GameTable,
     Heading,
     Paragraph,
     Picture,
@@ -78,7 +78,7 @@ def blocks_of(text: str) -> list[module.Block]:
         Code(text, summary=text),
         Picture("a.png", text, PNG, PNG + b"dark"),
         Picture("b.png", text, PNG, PNG, narrow=True),
-        Games(rows, {(1, 1): game, (2, 0): WON}),
+        GameTable(rows, {(1, 1): game, (2, 0): WON}),
     ]
 
 
@@ -120,7 +120,7 @@ def test_texts_stay_texts_in_every_block():
 
 
 def test_a_page_without_games_has_no_script(tmp_path):
-    blocks = [Heading("a"), Games([["deal"], ["1"]], {})]
+    blocks = [Heading("a"), GameTable([["deal"], ["1"]], {})]
     page = Elements(html_page("title", blocks))
     assert page.all("script") == []
     assert page.all("td") == [({}, "1")]
@@ -132,11 +132,11 @@ def game_of(steps: int, player: str = "x") -> Playthrough:
     return Playthrough.from_actions(WON.actions[:steps], deal=WON.deal, player=player)
 
 
-def many_games() -> Games:
+def many_games() -> GameTable:
     """A table of 45 rows; games in rows 1, 3, 19, 20 and 45, of row 3 in two cells."""
     cells = ((1, 1), (3, 2), (3, 0), (19, 1), (20, 1), (45, 2))
     rows = [["a", "b", "c"], *([f"{row}", f"b{row}", f"c{row}"] for row in range(1, 46))]
-    return Games(rows, {cell: game_of(sum(cell)) for cell in cells})
+    return GameTable(rows, {cell: game_of(sum(cell)) for cell in cells})
 
 
 def test_games_are_in_files_beside_the_page(tmp_path):
@@ -162,7 +162,7 @@ def test_games_of_an_earlier_report_go(tmp_path):
     assert ours == {"0.js", "1.js", "2.js"}
     for name in ("7.js", "notes.txt"):
         (tmp_path / "games" / name).write_text("// somebody else's\n")
-    write_page(tmp_path, "title", [Games([["a"], ["1"]], {(1, 0): game_of(3)})])
+    write_page(tmp_path, "title", [GameTable([["a"], ["1"]], {(1, 0): game_of(3)})])
     assert {path.name for path in (tmp_path / "games").iterdir()} == {"0.js", "7.js", "notes.txt"}
 
 

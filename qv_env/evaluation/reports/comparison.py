@@ -15,7 +15,7 @@ from qv_env.evaluation.reports.page import (
     Block,
     Bullets,
     Code,
-    Games,
+    GameTable,
     Heading,
     Paragraph,
     Picture,
@@ -263,7 +263,7 @@ def _games(comparison: Comparison) -> list[Block]:
         if games
         else "No games were recorded: agents.benchmark --record keeps them."
     )
-    return [Paragraph(text), Games(rows, games)]
+    return [Paragraph(text), GameTable(rows, games)]
 
 
 # --------------------------------------------------------------------------------- command line

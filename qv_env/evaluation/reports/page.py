@@ -82,7 +82,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Games:
+class GameTable:
     """A table of any length whose cells may link to games, which the page then shows.
 
     Attributes:
@@ -94,7 +94,7 @@ class Games:
     games: Mapping[tuple[int, int], Playthrough]
 
 
-Block: TypeAlias = Heading | Paragraph | Bullets | Table | Code | Picture | Games
+Block: TypeAlias = Heading | Paragraph | Bullets | Table | Code | Picture | GameTable
 
 
 def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> Path:
@@ -103,7 +103,7 @@ def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> Path:
     Args:
         folder: The folder; created if it is missing. Existing reports in it are replaced.
         title: The title.
-        blocks: The content, with at most one ``Games``.
+        blocks: The content, with at most one ``GameTable``.
 
     Returns:
         The path of ``report.html``.
@@ -115,7 +115,7 @@ def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> Path:
     for block in blocks:
         if isinstance(block, Picture):
             write_bytes(folder / block.file, block.light)
-    _write_games(folder / GAMES, [block for block in blocks if isinstance(block, Games)])
+    _write_games(folder / GAMES, [block for block in blocks if isinstance(block, GameTable)])
     write_text(folder / REPORT_MARKDOWN, markdown_page(title, blocks))
     write_text(folder / REPORT_HTML, html_page(title, blocks))
     return folder / REPORT_HTML
@@ -140,7 +140,7 @@ def _markdown_block(block: Block) -> str:
             return "\n".join(f"- {markdown_text(item)}" for item in items)
         case Table(rows):
             return markdown_rows(rows)
-        case Games(rows):
+        case GameTable(rows):
             return f"{len(rows) - 1:,} rows are in {REPORT_HTML} only."
         case Code(text):
             longest = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -164,7 +164,7 @@ _TEMPLATES = jinja2.Environment(
 
 def html_page(title: str, blocks: Sequence[Block]) -> str:
     """Return the page as HTML that needs no other files except those of its games."""
-    with_games = any(isinstance(block, Games) and block.games for block in blocks)
+    with_games = any(isinstance(block, GameTable) and block.games for block in blocks)
     return _TEMPLATES.get_template("report.html").render(
         title=title,
         blocks=[_block_data(block) for block in blocks],
@@ -177,7 +177,7 @@ def _block_data(block: Block) -> dict[str, Any]:
     match block:
         case Table(rows):
             return {"kind": "table", "rows": _linked(rows, {})}
-        case Games(rows, games):
+        case GameTable(rows, games):
             links = {(row, column): f"game-{row}-{column}" for row, column in games}
             return {"kind": "games", "rows": _linked(rows, links)}
         case Picture(_, alt, light, dark, narrow):
@@ -203,7 +203,7 @@ def _viewer_parts() -> dict[str, Any]:
 # --------------------------------------------------------------------------------------- games
 
 
-def games_files(block: Games) -> Iterator[tuple[str, str]]:
+def games_files(block: GameTable) -> Iterator[tuple[str, str]]:
     """Yield the names and contents of the files of a table's games.
 
     ``N.js`` has the games of the rows from N * ``_ROWS_PER_FILE`` on. It is a script, since a page
@@ -221,7 +221,7 @@ def games_files(block: Games) -> Iterator[tuple[str, str]]:
         yield f"{number}.js", f"{_CALL}{json.dumps(packed)});\n"
 
 
-def _write_games(folder: Path, blocks: Sequence[Games]) -> None:
+def _write_games(folder: Path, blocks: Sequence[GameTable]) -> None:
     """Write the files of the games, and remove those of an earlier report."""
     written = set()
     for block in blocks:
