@@ -1,4 +1,4 @@
-"""The games of a batch one by one, with the attributes that single environments have."""
+"""The sub-environments of a batch, with the attributes that single environments have."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from qv_env.deals import load_stream
 from qv_env.rules import Game
 from qv_env.variants import METADATA
 
-# What a batch is made with, beside the keywords that a single environment has.
+# The keywords of a batch that a single environment does not have.
 _OF_BATCHES = (
     "num_envs", "vectorization_mode", "copy", "autoreset_mode", "num_threads", "max_episode_steps",
 )  # fmt: skip
 
 
 def single_spec(spec: EnvSpec | None) -> EnvSpec | None:
-    """Return the spec of one game of a batch that has this spec, None where it has none."""
+    """Return the spec of one environment of a batch, given the batch's spec (None for None)."""
     if spec is None:
         return None
     single = copy.deepcopy(spec)
@@ -32,7 +32,7 @@ def single_spec(spec: EnvSpec | None) -> EnvSpec | None:
 
 
 class Batch(Protocol):
-    """What is asked of a batch; :class:`qv_env.QuaranteVoleursVectorEnv` says what it means."""
+    """The members of a batch used here; see :class:`qv_env.QuaranteVoleursVectorEnv`."""
 
     single_observation_space: spaces.Space
     single_action_space: spaces.Space
@@ -48,21 +48,21 @@ class Batch(Protocol):
 
 
 class SubEnv:
-    """One game of a batch: what ``get_attr``, ``call`` and ``env_method`` see of it.
+    """One environment of a batch, as ``get_attr``, ``call`` and ``env_method`` see it.
 
-    Attributes can be set. That changes nothing in the game.
+    Attributes can be set, but that does not change the game.
 
     Args:
         batch: The batch.
-        index: Which of its games, 0..num_envs - 1.
-        spec: Of one environment of its kind.
+        index: The environment's index, 0..num_envs - 1.
+        spec: The spec of a single environment.
 
     Attributes:
-        action_space: Of one environment, as the following ones.
-        observation_space: As above.
-        metadata: As above.
-        render_mode: As above.
-        spec: As given.
+        action_space: The action space of one environment.
+        observation_space: The observation space of one environment.
+        metadata: The metadata of one environment.
+        render_mode: The batch's render mode.
+        spec: The given spec.
     """
 
     def __init__(self, batch: Batch, index: int, spec: EnvSpec | None = None) -> None:
@@ -81,7 +81,7 @@ class SubEnv:
 
     @property
     def np_random(self) -> np.random.Generator:
-        """A copy of the generator that the game's deals are drawn from, as it stands."""
+        """A copy, in its present state, of the generator from which deals are drawn."""
         return np.random.Generator(load_stream(self._batch.arrays.streams[self._index]))
 
     @property
@@ -91,7 +91,7 @@ class SubEnv:
 
     @property
     def state(self) -> Game:
-        """The game itself, live and read-only; not for agents, as it holds the stock."""
+        """The live game, read-only; not for agents, since it holds the order of the stock."""
         states = self._batch.arrays.states.view()
         states.flags.writeable = False
         return states[self._index]
@@ -101,6 +101,6 @@ class SubEnv:
         return self._batch.arrays.masks[self._index].astype(np.bool_)
 
     def render(self) -> Any:
-        """Return the game as the render mode says; see the batch."""
+        """Render the game in the render mode; see the batch."""
         frames = self._batch.render()
         return None if frames is None else frames[self._index]

@@ -1,8 +1,8 @@
 """Policy files: building, saving and loading policies.
 
-A file holds a description as JSON, the weights, and since version 2 the SHA-256 of both: where
-several variants of the environment have weights of the same shapes, it alone tells that a
-description is not the one that was written with these weights.
+A file contains a description as JSON, the weights, and since version 2 the SHA-256 of both. As the
+weights of several variants of the environment have the same shapes, only the hash reveals a
+description that was not written together with the weights.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from qv_env.schema import OneOf, Strict, Whole, checked
 from qv_env.strict_json import FormatError, parse_json, shown
 from qv_env.variants import Variant
 
-_VERSION = 2  # 1 had no SHA-256
+_VERSION = 2  # version 1 had no SHA-256
 
 POLICIES = ("table", "table-plain", "MultiInputPolicy", "MlpPolicy")
 
@@ -39,7 +39,7 @@ Layers = Annotated[list[Annotated[int, Whole(1, 8192)]], Field(max_length=16)]
 
 
 class PolicyVariant(Strict):
-    """What of the environment a policy is made for, as ``qv_env.variants.Variant`` takes it."""
+    """The variant of the environment for which a policy is made; see ``qv_env.variants``."""
 
     observation: Annotated[str, OneOf(OBSERVATIONS)]
     memory: bool
@@ -53,7 +53,7 @@ def observation_of(kind: str) -> str:
 
 
 class PolicyDescription(Strict):
-    """What a policy's file says of it; see :func:`save_policy`."""
+    """The description in a policy file; see :func:`save_policy`."""
 
     format: Literal["quarante-voleurs-policy"] = "quarante-voleurs-policy"
     version: Annotated[int, Whole(1, _VERSION)] = _VERSION
@@ -132,14 +132,14 @@ def save_policy(
 ) -> None:
     """Write a policy's weights, with what is needed to rebuild it, as a safetensors file.
 
-    Such a file holds arrays and text only: loading it runs no code of its own.
+    Such a file contains arrays and text only: loading it executes no code from the file.
 
     Args:
         policy: The policy.
-        path: The file; replaced at once, when all is written.
+        path: The file; an existing one is replaced atomically.
         kind, network, net_arch, variant: As for :func:`build_policy`.
-        value_scale: What one point of score counts in the values that the policy estimates.
-        whole_game: Whether its values are of the whole game, not of what is still to come.
+        value_scale: The value of one point of score in the policy's value estimates.
+        whole_game: Whether the values are of the whole game, not of the score still to come.
     """
     about = PolicyDescription(
         policy=kind,
@@ -155,16 +155,16 @@ def save_policy(
 
 
 def load_policy(path: str | Path) -> tuple[MaskableActorCriticPolicy, dict[str, Any]]:
-    """Return the policy of a file that :func:`save_policy` wrote, and what the file says of it.
+    """Return the policy in a file that :func:`save_policy` wrote, and its description.
 
-    What it says: ``policy``, ``network``, ``net_arch``, ``env`` (the variant), ``value_scale``;
-    ``whole_game`` where the values are of the whole game.
+    The description has ``policy``, ``network``, ``net_arch``, ``env`` (the variant) and
+    ``value_scale``, and ``whole_game`` if the values are of the whole game.
 
     Args:
-        path: The file, or a run's folder that holds it.
+        path: The file, or the folder of a run.
 
     Raises:
-        ValueError: The file is no such policy; the message says why.
+        ValueError: The file is not a valid policy file; the message says why.
         OSError: It cannot be read.
     """
     path = Path(path)

@@ -48,7 +48,7 @@ PLAYER, BOUND = "player", "bound"
 
 
 class _Made(Strict):
-    """What is read of a benchmark's summary."""
+    """The part of a benchmark's summary that is read."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -59,7 +59,7 @@ class _Made(Strict):
 
 
 class About(Strict):
-    """The file beside the rows of a player: what they are, and what made them."""
+    """The description beside the rows of a player: what they are, and how they were made."""
 
     format: Literal["quarante-voleurs-result"] = "quarante-voleurs-result"
     version: Literal[1] = 1

@@ -161,7 +161,7 @@ def _row(
 
 
 class TimeRow(Strict):
-    """What a batch of games took, as a line of ``times.jsonl`` says it."""
+    """The time of a batch of games: a line of ``times.jsonl``."""
 
     player: str
     seed: Annotated[int, Field(ge=0)]

@@ -58,7 +58,7 @@ LISTED = "list"  # the suite's name for deals that were named one by one
 
 
 class Row(Strict):
-    """A game, as a line of a file of rows says it; see the module's docstring."""
+    """The row of a game in a file of rows; see the module's docstring."""
 
     player: str
     settings: dict[str, JsonValue]
@@ -190,7 +190,7 @@ def parse_row(line: str) -> dict[str, Any]:
 
 
 def row_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return how a row of the same game differs from an earlier one, or None where it does not.
+    """Return the difference between two rows of the same game, or None if they are equal.
 
     Returns:
         The first key that differs, with both values, such as ``score was 20 and is 25``.
@@ -356,7 +356,7 @@ def _times_beside(file: Path) -> dict[str, float]:
 
 
 class _Timed(Strict):
-    """What is read of a player in a description."""
+    """The part of a player's description that is read."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -106,7 +106,7 @@ class Schedule:
                     )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schedule as JSON values; for a suite, its name and a digest of the deals."""
+        """Return the schedule as JSON values; of a suite's deals, their number and a digest."""
         digest = hashlib.sha256(np.array(self.deals, dtype="<i8").tobytes()).hexdigest()
         return {
             "players": dict(self.players),
