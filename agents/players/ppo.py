@@ -21,9 +21,9 @@ from qv_env.rules import Game, play
 # How a policy is played, for settings and reports.
 PLAYS = {
     "sample": "its actions are sampled from the policy's probabilities",
-    "argmax": "it takes the likeliest action, even if the game then moves in circles",
+    "argmax": "it takes the likeliest action, even where that goes round in circles",
     "argmax-new": "it takes the likeliest action that does not return to a position already seen"
-    " in the episode; if there is none, it goes to the one seen least often",
+    " in the episode; where there is none, it goes to the one seen least often",
 }
 
 
